@@ -7,10 +7,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, NamedTuple
 
 from mprun.bundles.archive import SUFFIX, Content, write_archive
@@ -25,7 +25,7 @@ from mprun.runs import table
 from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.runs.runner import refuse_changes, restore_tables
 from mprun.safety.folder import Folder
-from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
+from mprun.sweeps.sweep_directory import ALONE, ResultDirectory, SweepDirectory, runs_by_place
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 ARTIFACTS = "artifacts.json"
@@ -36,8 +36,6 @@ _OF_RUN = (
 )
 _OF_MANY = ("plan.json", "environment.json", "summary.json", "inputs/resolved-*.yaml", "inputs/files/*")
 _OF_SWEEP = ("sweep.json", "summary.json", "report.html", "inputs/*", "tables/*.parquet", "figures/*")
-# The place of the only run in a bundle of a run.
-ALONE = "."
 _STAMP = re.compile(r"^(\d{4})(\d{2})(\d{2})-")
 
 
@@ -58,7 +56,7 @@ def pack(source: ResultDirectory, target: Path | None, licence: str, with_pcaps:
 
     Raises MprunError if the run is incomplete, or if its inputs were changed.
     """
-    runs = dict(_runs(source))
+    runs = runs_by_place(source)
     for run in runs.values():
         refuse_changes(run)
         if not run.has_tables:
@@ -77,15 +75,14 @@ def pack(source: ResultDirectory, target: Path | None, licence: str, with_pcaps:
             }
         if summary.status == INCOMPLETE:
             note = f"Incomplete: {tell_progress(summary)}"
-    for member, run in runs.items():
-        patterns = (*(_OF_RUN if member == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
-        prefix = "" if member == ALONE else f"{member}/"
+    for place, run in runs.items():
+        patterns = (*(_OF_RUN if place == ALONE else _OF_MANY), *(("pcap/*.pcap",) if with_pcaps else ()))
         found = _files(run.folder, patterns)
         if not with_pcaps:
             # these tables are as large as the captures from which they are made
             left_out = {f"tables/{name}.parquet" for name in FROM_CAPTURES}
             found = {name: content for name, content in found.items() if name not in left_out}
-        files |= {f"{prefix}{name}": content for name, content in found.items()}
+        files |= {str(PurePosixPath(place, name)): content for name, content in found.items()}
     artifacts = {place: {name: digest_of(run, name) for name in run.artifacts()} for place, run in runs.items()}
     is_sweep = isinstance(source, SweepDirectory)
     name = source.name if isinstance(source, SweepDirectory) else source.long_name
@@ -99,14 +96,6 @@ def pack(source: ResultDirectory, target: Path | None, licence: str, with_pcaps:
     path = target or Path(f"{name}{SUFFIX}")
     write_archive(path, files)
     return path
-
-
-def _runs(source: ResultDirectory) -> Iterator[tuple[str, RunDirectory]]:
-    if isinstance(source, RunDirectory):
-        yield ALONE, source
-        return
-    for kept in source.runs():
-        yield str(kept.run.path.relative_to(source.path)), kept.run
 
 
 def _files(folder: Folder, patterns: tuple[str, ...]) -> dict[str, Content]:

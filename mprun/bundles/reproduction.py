@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from mprun.bundles.archive import unpack
-from mprun.bundles.pack import ALONE, ARTIFACTS, Artifacts, digest_of
+from mprun.bundles.pack import ARTIFACTS, Artifacts, digest_of
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.keys.experiment import RUNS
@@ -44,7 +44,7 @@ from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.operands import read_operands
 from mprun.sweeps.study import name_folder
-from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
+from mprun.sweeps.sweep_directory import ALONE, Kept, ResultDirectory, SweepDirectory, runs_by_place
 from mprun.sweeps.sweep_summary import find_missing, write_summary
 from mprun.sweeps.worker import Job, settle
 
@@ -129,12 +129,11 @@ class Original(Frozen):
             return ()
         bundle, proven = self.source.folder, {ARTIFACTS}
         for place, run in made.items():
-            prefix = "" if place == ALONE else f"{place}/"
             # the run follows from its resolved inputs
             resolved = (f"inputs/{name}" for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
-            proven |= {f"{prefix}{name}" for name in (*self.artifacts.get(place, {}), *resolved)}
+            proven |= {str(PurePosixPath(place, name)) for name in (*self.artifacts.get(place, {}), *resolved)}
             for name in (one for pattern in _SAME for one in run.folder.find(pattern)):
-                member = f"{prefix}{name}"
+                member = str(PurePosixPath(place, name))
                 if bundle.has(member) and bundle.read_bytes(member) == run.folder.read_bytes(name):
                     proven.add(member)
         return tuple(name for name in bundle.find("**/*") if name not in proven)
@@ -172,19 +171,18 @@ def open_bundle(archive: Path, scratch: Path) -> Original:
         return Original(RunDirectory(path), artifacts)
     sweep = SweepDirectory(path)
     _check_sweep(archive, sweep)
-    runs = [kept.run for kept in sweep.runs()]
+    runs = runs_by_place(sweep)
     if not runs:
         raise SpecError(f"{archive}: it holds no run")
-    places = {run.path.relative_to(path).as_posix() for run in runs}
-    if places != artifacts.keys():
-        odd = min(places ^ artifacts.keys())
+    if runs.keys() != artifacts.keys():
+        odd = min(runs.keys() ^ artifacts.keys())
         raise SpecError(f"{archive}: {ARTIFACTS} does not name its runs: {plain(odd)[:80]!r}")
-    for run in _refuse_errors(str(archive), runs):
+    for run in _refuse_errors(str(archive), runs.values()):
         _check_run(archive, run)
     return Original(sweep, artifacts, find_missing(sweep.record, sweep.runs()))
 
 
-def _refuse_errors(name: str, runs: Sequence[RunDirectory]) -> list[RunDirectory]:
+def _refuse_errors(name: str, runs: Iterable[RunDirectory]) -> list[RunDirectory]:
     """Return the runs that came to their end; the others may have no other files. Raises SpecError if none did."""
     ended = [run for run in runs if run.summary().status != "error"]
     if not ended:
@@ -197,7 +195,7 @@ def _prove_members(archive: Path, whole: RunDirectory, artifacts: Mapping[str, M
     for place, digests in artifacts.items():
         if place != ALONE and not _RUN_MEMBER.fullmatch(place):
             raise SpecError(f"{archive}: {ARTIFACTS} names no run: {plain(place)[:80]!r}")
-        run = whole if place == ALONE else RunDirectory(whole.folder.below(place))
+        run = RunDirectory(whole.folder.below(place))
         for name in run.artifacts():
             if name not in digests:
                 raise SpecError(f"{archive}: {ARTIFACTS} does not name {place}/{name}: the bundle was changed")
@@ -364,7 +362,7 @@ class _Task(Frozen):
 def _read_tasks(original: SweepDirectory, how: Reproduction) -> Iterator[tuple[str, _Task]]:
     """Yield the tasks by their places below the runs of the sweep. Raises SpecError or MachineError."""
     for kept in _ended(original):
-        name = str(kept.run.path.relative_to(original.path / "runs"))
+        name = kept.directory.removeprefix("runs/")
         spec = load(*kept.run.resolved_inputs).spec
         refuse_commands(spec, how.consent, how.engine)
         environment = kept.run.environment()

@@ -254,6 +254,13 @@ class SweepDirectory(OutputDirectory):
 
 # A run or a sweep.
 ResultDirectory = RunDirectory | SweepDirectory
+# The place of a run that belongs to no sweep.
+ALONE = "."
+
+
+def runs_by_place(source: ResultDirectory) -> dict[str, RunDirectory]:
+    """Return a run, or the runs of a sweep that have ended, by their places below the directory."""
+    return {ALONE: source} if isinstance(source, RunDirectory) else {kept.directory: kept.run for kept in source.runs()}
 
 
 def find(parent: Path, name: str) -> SweepDirectory:

@@ -43,6 +43,8 @@ from mprun.errors import MachineError, MprunError, RunError, SpecError, explain_
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN, JsonProblem
 from mprun.model.problem import find_nearest
+from mprun.model.run_files import Phase, RunEnvironment, StepRecord, Stops
+from mprun.model.run_summary import Summary
 from mprun.runs.table import is_of_polars, open_table, pack, writing
 from mprun.safety.folder import Folder, UnsafeError, parse_json
 from mprun.safety.text import make_printable, name_some, plain, printable
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from mprun.machine.changed_files import FileChanges
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.model.run_files import RunEnvironment, StepRecord, Stops
-    from mprun.model.run_summary import Summary
     from mprun.model.sweep_files import SweepSummary
 
 T = TypeVar("T")
@@ -307,14 +307,10 @@ class RunDirectory(OutputDirectory):
 
         Raises MprunError if the file is missing or damaged.
         """
-        from mprun.model.run_files import RunEnvironment
-
         return self.read("environment.json", RunEnvironment)
 
     def wall_s(self) -> float:
         """Return the real time of the run in s, or 0 if it is not known. Raises MprunError if the file is damaged."""
-        from mprun.model.run_files import Phase
-
         phases = self.read("wall.json", tuple[Phase, ...]) if self.has("wall.json") else ()
         return phases[-1].wall_s if phases else 0.0
 
@@ -323,8 +319,6 @@ class RunDirectory(OutputDirectory):
 
         Raises MprunError if the file is missing or damaged.
         """
-        from mprun.model.run_files import Stops
-
         return self.read("stops.json", tuple[Stops, ...])
 
     def changed_files(self) -> FileChanges:
@@ -336,8 +330,6 @@ class RunDirectory(OutputDirectory):
 
     def summary(self) -> Summary:
         """Return the summary of the run. Raises MprunError if it is missing or damaged."""
-        from mprun.model.run_summary import Summary
-
         return self.read("summary.json", Summary)
 
     def agent_report(self) -> AgentReport:
@@ -386,7 +378,6 @@ class RunDirectory(OutputDirectory):
 
         Raises MprunError if the file is missing or damaged.
         """
-        from mprun.model.run_files import StepRecord
 
         def read() -> list[Any]:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()

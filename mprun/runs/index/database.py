@@ -15,7 +15,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -173,7 +173,8 @@ class FolderIndex(Frozen):
     def carry_out(self, database: sqlite3.Connection) -> None:
         """Make the index equal to the folder, in one transaction."""
         changed, out_of_date = self.compare(database)
-        with _transaction(database):
+        database.execute("BEGIN IMMEDIATE")
+        with database:
             _drop(database, out_of_date)
             for n, one in enumerate(changed):
                 # few runs take no time that a person would notice
@@ -201,23 +202,11 @@ def _is_current(database: sqlite3.Connection) -> bool:
 
 
 def _make(database: sqlite3.Connection) -> None:
-    with _transaction(database):
+    database.execute("BEGIN IMMEDIATE")
+    with database:
         for statement in _TABLES.split(";"):
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {VERSION}")
-
-
-@contextlib.contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Keep all changes of the block, or none."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
 
 
 def _remove(folder: Path) -> None:

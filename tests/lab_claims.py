@@ -39,7 +39,7 @@ def check_claims(lab: Lab) -> None:
         if explicit.load().spec != loaded[step.name].spec:
             document.refuse(("steps", n), "has another default for a parameter of the lab: give both the same")
     measured = [_owned(one) for one in loaded.values()]
-    for n, name in enumerate(lab.show):
+    for n, name in enumerate(lab.file.show):
         if not any(_find_metric(name, owned) for owned in measured):
             document.refuse(("show", n), f"no step has a metric '{name}'")
     if document.problems:

@@ -82,12 +82,12 @@ def list_(as_json: bool) -> None:
 
     labs = [open_lab(str(folder)) for folder in find_labs().values()]
     if as_json:
-        emit([{"name": lab.name, "title": lab.title, "folder": str(lab.folder)} for lab in labs])
+        emit([{"name": lab.name, "title": lab.file.title, "folder": str(lab.folder)} for lab in labs])
         return
     for lab in labs:
-        line = f"{lab.name:26} {lab.title}"
+        line = f"{lab.name:26} {lab.file.title}"
         # a program that reads the list expects a lab on each line
-        click.echo(prose.wrap(lab.title, f"{lab.name:26} ", " " * 27) if sys.stdout.isatty() else line)
+        click.echo(prose.wrap(lab.file.title, f"{lab.name:26} ", " " * 27) if sys.stdout.isatty() else line)
 
 
 @command.command()
@@ -101,10 +101,11 @@ def show(name: str | None, profile: LabProfile) -> None:
     from mprun.labs.catalog import open_here, open_lab
 
     lab = (open_here() if name is None else open_lab(name)).in_profile(profile)
-    click.echo(f"{click.style(lab.title, bold=True)}  ({lab.folder})\n\n{prose.wrap(lab.aim, '  ')}\n")
+    click.echo(f"{click.style(lab.file.title, bold=True)}  ({lab.folder})\n")
+    click.echo(f"{prose.wrap(lab.file.aim.strip(), '  ')}\n")
     click.echo("in its folder, or in a copy that `mprun lab start` makes:")
-    if lab.kernel is not None:
-        click.echo(f"  {lab.kernel.build}")
+    if lab.file.kernel is not None:
+        click.echo(f"  {lab.file.kernel.build}")
     for step in lab.steps:
         click.echo(f"  {step.command(lab.folder)}")
     click.echo("\nwhat should be seen:")
@@ -113,7 +114,7 @@ def show(name: str | None, profile: LabProfile) -> None:
         click.echo(click.style(prose.wrap(claim.holds.text, "    "), dim=True))
         click.echo(prose.wrap(" ".join((claim.why, claim.tolerance)).strip(), "    "))
     click.echo("\nquestions:")
-    for question in lab.questions:
+    for question in lab.file.questions:
         click.echo(prose.wrap(question.ask.strip(), "  - ", "    "))
         if question.hint:
             click.echo(prose.wrap(f"hint: {question.hint.strip()}", "    "))
@@ -136,7 +137,7 @@ def start(name: str, directory: Path | None) -> None:
         raise SpecError(f"{said}, or name another directory")
     target = directory or Path(lab.name)
     copy_lab(lab, target)
-    click.echo(prose.wrap(f"created {target}, a copy of lab {lab.name}: {lab.title}", "", "  "))
+    click.echo(prose.wrap(f"created {target}, a copy of lab {lab.name}: {lab.file.title}", "", "  "))
     for kind, folder, files in (
         ("text", target, sorted(target.rglob("*.md"))),
         ("topologies", lab.folder, [step.topology for step in lab.steps]),
@@ -276,10 +277,10 @@ def _say_runs(count: int) -> str:
 def _leave_out_own_kernels(labs: Sequence[Lab]) -> list[Lab]:
     """Return the labs without those for which the student builds a kernel, and say which are left out."""
     for lab in labs:
-        if lab.kernel is not None:
+        if lab.file.kernel is not None:
             text = f"left out: {lab.name}, which runs on a kernel that you build: mprun lab run {lab.number}"
             click.echo(text, err=True)
-    return [lab for lab in labs if lab.kernel is None]
+    return [lab for lab in labs if lab.file.kernel is None]
 
 
 def _choose_kernel(labs: Sequence[Lab]) -> str:
@@ -289,10 +290,10 @@ def _choose_kernel(labs: Sequence[Lab]) -> str:
     """
     from mprun.kernel.store import DEFAULT_NAME, list_kernels
 
-    own = [(lab, lab.kernel) for lab in labs if lab.kernel is not None]
+    own = [(lab, lab.file.kernel) for lab in labs if lab.file.kernel is not None]
     if not own:
         return DEFAULT_NAME
-    names = {lab.kernel.name if lab.kernel else DEFAULT_NAME for lab in labs}
+    names = {lab.file.kernel.name if lab.file.kernel else DEFAULT_NAME for lab in labs}
     if len(names) > 1:
         raise SpecError(f"these labs run on different kernels ({', '.join(sorted(names))}): run each lab alone")
     lab, kernel = own[0]
@@ -394,7 +395,7 @@ def _show_lab(result: LabRun) -> None:
     """Print the outcome of each step with the lab's metrics and the name of the run, complaints, and the claims."""
 
     lab = result.lab
-    click.echo(f"\n{click.style(f'{lab.name}: {lab.title}', bold=True)}")
+    click.echo(f"\n{click.style(f'{lab.name}: {lab.file.title}', bold=True)}")
     click.echo("\n".join(f"  {line}" for line in _say_files(lab)) + "\n")
     earlier = sum(done.is_earlier for done in result.done)
     if earlier:
@@ -430,14 +431,14 @@ def _group_steps(result: LabRun) -> Iterator[tuple[list[str], list[Done]]]:
     groups: dict[tuple[str, ...], list[Done]] = {}
     last: tuple[str, ...] = ()
     for done in result.done:
-        measured = [name for name in result.lab.show if done.summary is not None and name in done.summary.metrics]
+        measured = [name for name in result.lab.file.show if done.summary is not None and name in done.summary.metrics]
         last = tuple(dict.fromkeys(name.partition(".")[0] for name in measured)) or last
         groups.setdefault(last, []).append(done)
     if first := groups.pop((), []):
-        key = next(iter(groups), tuple(dict.fromkeys(name.partition(".")[0] for name in result.lab.show)))
+        key = next(iter(groups), tuple(dict.fromkeys(name.partition(".")[0] for name in result.lab.file.show)))
         groups = {key: [*first, *groups.pop(key, [])], **groups}
     for owners, steps in groups.items():
-        yield [name for name in result.lab.show if name.partition(".")[0] in owners], steps
+        yield [name for name in result.lab.file.show if name.partition(".")[0] in owners], steps
 
 
 def _show_figures(result: LabRun, page: Path | None) -> None:

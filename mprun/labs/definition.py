@@ -16,10 +16,8 @@ from mprun.inputs.files import name_givers
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.lab_definition import (
     PROFILES,
-    KernelEntry,
     LabFile,
     LabProfile,
-    QuestionEntry,
     StepEntry,
     SweepEntry,
 )
@@ -82,24 +80,18 @@ class LabSweep(_Files):
 class Lab(Frozen):
     """A lab in its folder.
 
+    - file: the content of its file, of which steps, sweeps, claims and figures are read further.
     - defaults: its parameters, which the files of its steps share.
     - sweeps, figures: of the profile `published`.
-    - kernel: the kernel that the student builds for the lab; None for the kernel of mprun.
-    - publication: the authors, title, year and address of the publication of the figures.
     """
 
     folder: Path
-    title: str
-    aim: str
+    file: LabFile
     steps: tuple[Step, ...]
-    show: tuple[str, ...]
+    sweeps: tuple[LabSweep, ...]
     claims: tuple[Claim, ...]
-    questions: tuple[QuestionEntry, ...]
     defaults: Mapping[str, str]
-    sweeps: tuple[LabSweep, ...] = ()
     figures: tuple[StudyFigure, ...] = ()
-    kernel: KernelEntry | None = None
-    publication: str = ""
 
     @property
     def name(self) -> str:
@@ -151,8 +143,8 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
     file = None if values is None else check(LabFile, values, document)
     defaults = {name: spell_scalar(value) for name, value in own.items()}
     lab = None if file is None else _lab(folder, file, defaults, parameters)
-    if lab is not None and file is not None:
-        lab = _add_figures(lab, file, document)
+    if lab is not None:
+        lab = _add_figures(lab, document)
         _check_folders(lab, document)
         _check_names(lab, document)
     if document.problems or lab is None:
@@ -174,26 +166,21 @@ def _lab(folder: Path, file: LabFile, defaults: Mapping[str, str], given: Mappin
     kernel = file.kernel.name if file.kernel else None
     return Lab(
         folder,
-        file.title,
-        file.aim.strip(),
+        file,
         tuple(Step(*_files_of(folder, entry, given), entry.profile, kernel) for entry in file.steps),
-        tuple(file.show),
-        tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
-        tuple(file.questions),
-        defaults,
         tuple(LabSweep(*_files_of(folder, entry, given)) for entry in file.sweeps),
-        kernel=file.kernel,
-        publication=file.publication.strip(),
+        tuple(Claim(entry.says, entry.holds, entry.why.strip(), entry.tolerance.strip()) for entry in file.claims),
+        defaults,
     )
 
 
-def _add_figures(lab: Lab, file: LabFile, document: Document) -> Lab:
+def _add_figures(lab: Lab, document: Document) -> Lab:
     """Return the lab with its figures. Raises SpecError for a problem in the file of published values."""
-    if not file.figures:
+    if not lab.file.figures:
         return lab
     rows = read_published(Folder(lab.folder))
     figures = []
-    for n, entry in enumerate(file.figures):
+    for n, entry in enumerate(lab.file.figures):
 
         def problem(path: ValuePath, message: str, n: int = n) -> None:
             document.refuse(("figures", n, *path), message)

@@ -79,11 +79,12 @@ def write_text(
     lab: Lab, judged: Sequence[JudgedFigure], pictures: Mapping[str, Sequence[str]], walls_s: Mapping[str, float]
 ) -> str:
     """Return the text of a lab's page. pictures: the names of the pictures of each figure."""
+    publication = lab.file.publication.strip()
     text = "\n".join(
         [
-            f"# {_escape(lab.title)}: published and measured here",
+            f"# {_escape(lab.file.title)}: published and measured here",
             "",
-            *([_wrap(_escape(f"Publication: {lab.publication}")), ""] if lab.publication else []),
+            *([_wrap(_escape(f"Publication: {publication}")), ""] if publication else []),
             *table(lab, judged, walls_s),
             "",
             *(line for one in judged for line in _section(one, pictures[one.figure.name])),

@@ -67,10 +67,10 @@ def test_the_newest_run_counts_wherever_it_lies(tmp_path: Path) -> None:
 def test_a_lab_has_its_pages(folder: Path) -> None:
     lab = read_lab(folder)
     readme = (folder / "README.md").read_text()
-    assert lab.title in readme
-    assert lab.questions
+    assert lab.file.title in readme
+    assert lab.file.questions
     answers = (folder / "ANSWERS.md").read_text()
-    assert answers.count("\n**") == len(lab.questions)
+    assert answers.count("\n**") == len(lab.file.questions)
     for step in lab.steps:
         assert step.topology.name in readme
         assert step.experiment.name in readme
@@ -96,7 +96,7 @@ def test_the_page_asks_what_the_lab_asks(folder: Path) -> None:
     section = (folder / "README.md").read_text().split("\n## Questions\n")[1].split("\n## ")[0]
     asked = [" ".join(item.split()) for item in section.split("\n- ")[1:]]
     assert asked == [
-        f"{' '.join(one.ask.split())} *{' '.join(one.hint.split())}*" for one in read_lab(folder).questions
+        f"{' '.join(one.ask.split())} *{' '.join(one.hint.split())}*" for one in read_lab(folder).file.questions
     ]
 
 
@@ -181,11 +181,11 @@ def test_steps_with_other_flows_have_a_table_of_their_own() -> None:
 
     shown = ["msg.delay", "http.delay", "http.share"]
     done = [step("broken"), step("a", "msg.delay"), step("b"), step("c", "http.delay"), step("d", "http.share")]
-    result: Any = SimpleNamespace(lab=SimpleNamespace(show=shown), done=done)
+    result: Any = SimpleNamespace(lab=SimpleNamespace(file=SimpleNamespace(show=shown)), done=done)
     shared: Any = _group_steps(result)
     tables = [(names, [one.name for one in steps]) for names, steps in shared]
     assert tables == [(["msg.delay"], ["broken", "a", "b"]), (["http.delay", "http.share"], ["c", "d"])]
-    nothing: Any = SimpleNamespace(lab=SimpleNamespace(show=shown), done=[step("broken")])
+    nothing: Any = SimpleNamespace(lab=SimpleNamespace(file=SimpleNamespace(show=shown)), done=[step("broken")])
     assert [names for names, _ in _group_steps(nothing)] == [shown]
 
 

@@ -47,7 +47,7 @@ def test_a_topology_and_an_experiment_open(release: Path) -> None:
 
 
 def test_a_lab_opens(release: Path) -> None:
-    assert read_lab(release).title
+    assert read_lab(release).file.title
 
 
 def test_a_baseline_opens(release: Path) -> None:

@@ -62,7 +62,7 @@ def needs(folder: Path) -> list[pytest.MarkDecorator]:
     [
         pytest.param(folder, id=folder.name, marks=needs(folder))
         for folder in FOLDERS
-        if read_lab(folder).kernel is None
+        if read_lab(folder).file.kernel is None
     ],
 )
 def test_commands_of_the_page_work(folder: Path, tmp_path: Path) -> None:

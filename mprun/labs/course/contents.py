@@ -85,9 +85,10 @@ def _contents_of(labs: Sequence[Lab], kernel: Kernel, work: Path) -> tuple[Facts
 
 def _facts_of(lab: Lab) -> LabFacts:
     steps = tuple(step.command(lab.folder) for step in lab.in_profile("quick").steps)
-    build = None if lab.kernel is None else lab.kernel.build
-    asked = tuple(_plain(question.ask) for question in lab.questions)
-    return LabFacts(lab.folder.resolve().name, lab.number, _plain(lab.title), _plain(lab.aim), steps, asked, build)
+    file = lab.file
+    build = None if file.kernel is None else file.kernel.build
+    asked = tuple(_plain(question.ask) for question in file.questions)
+    return LabFacts(lab.folder.resolve().name, lab.number, _plain(file.title), _plain(file.aim), steps, asked, build)
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.run_files import Build
 from mprun.model.run_summary import Kind, Symbol
 from mprun.model.scalar import Scalar
-from mprun.model.spec import Plot, Repeat, Until
+from mprun.model.spec import Plot, Until
 
 FORMAT = 1
 # `incomplete`: the sweep does not have all its runs.
@@ -31,11 +31,6 @@ class CellRepeat(NamedTuple):
     most: int
     vary: tuple[str, ...]
     until: Until | None
-
-    @property
-    def wanted(self) -> Repeat:
-        """The repetitions as in a `Spec`, without the variations."""
-        return Repeat(self.least, self.most, self.until)
 
 
 class SweepCell(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mprun.metrics.statistics import is_narrow
 from mprun.model.run_summary import Summary
-from mprun.model.spec import ExperimentSpec, Repeat
+from mprun.model.spec import ExperimentSpec
 from mprun.model.sweep_files import CellRepeat
 
 
@@ -20,7 +20,7 @@ class CellProgress:
     - values: the value of the metric that decides, by the runs' numbers.
     """
 
-    repeat: Repeat
+    repeat: CellRepeat
     ended: dict[int, str] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
 

@@ -180,7 +180,7 @@ class Execution:
     _simulations_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._progress = {cell.folder: CellProgress(cell.spec.experiment.repeat) for cell in self.cells}
+        self._progress = {cell.folder: CellProgress(describe_repeat(cell.spec.experiment)) for cell in self.cells}
 
     def run(self, executor: Executor, tell: TellProgress, say: Say) -> SweepSummary:
         """Run until all is done. Return the summary. say: gets a message for each error.

@@ -55,7 +55,7 @@ def find_missing(record: SweepRecord, runs: Iterable[CellRun]) -> str | None:
 
 def _follow(record: SweepRecord, runs: Iterable[CellRun]) -> list[CellProgress]:
     """Return the state of each cell with these runs."""
-    progress = [CellProgress(cell.repeat.wanted) for cell in record.cells]
+    progress = [CellProgress(cell.repeat) for cell in record.cells]
     for run in runs:
         progress[run.cell].note(run.number, run.summary)
     return progress

@@ -149,7 +149,7 @@ def _draw_together(figure: StudyFigure, results: Mapping[str, ResultDirectory]) 
     runs = [(name, run) for name, run in found if isinstance(run, RunDirectory)]
     if len(runs) < 2:
         return []
-    charts = list(overlay(read_subjects([run for _, run in runs], [name for name, _ in runs])))
+    charts = list(overlay(read_subjects(runs)))
     wanted = [chart for chart in charts if chart.name == together.figure]
     if not wanted:
         known = ", ".join(chart.name for chart in charts)

@@ -48,9 +48,9 @@ def make_comparison(
     """
     progress("reading the runs", 0.0)
     metrics = {name: metric for pair in reversed(pairs) for name, metric in pair.operands.metrics.items()}
-    runs = _list_runs(pairs)
+    runs = _list_runs(pairs, names)
     effects = [(name, pair.compared) for name, pair in zip(names[1:], pairs, strict=True)]
-    over_time = overlay(read_subjects(runs, names)) if runs else ()
+    over_time = overlay(read_subjects(runs)) if runs else ()
     charts = [*over_time, *effect.draw_effects(effects, names[0], metrics)]
     notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
     gallery = Gallery()
@@ -67,7 +67,7 @@ def make_comparison(
             for name, pair in zip(names[1:], pairs, strict=True)
             for tile in _tiles(pair, metrics, f", {name}" if len(pairs) > 1 else "")
         ],
-        problems=list(_problems(runs, names)),
+        problems=list(_problems(runs)),
         pictures=gallery.pictures,
         notes=notes,
         sides=list(_sides(pairs, names)),
@@ -95,15 +95,15 @@ def _join(names: Sequence[str]) -> str:
     return f"{common[:-2]}: {title}" if is_common else title
 
 
-def _list_runs(pairs: Sequence[SidePair]) -> list[RunDirectory]:
-    """Return the runs of all sides; none if the sides are sweeps."""
+def _list_runs(pairs: Sequence[SidePair], names: Sequence[str]) -> list[tuple[str, RunDirectory]]:
+    """Return the runs of all sides with their names; none if the sides are sweeps."""
     sources = [pairs[0].operands.sources[0], *(pair.operands.sources[1] for pair in pairs)]
-    return [source for source in sources if isinstance(source, RunDirectory)]
+    return [(name, one) for name, one in zip(names, sources, strict=True) if isinstance(one, RunDirectory)]
 
 
-def read_subjects(runs: Sequence[RunDirectory], names: Sequence[str]) -> list[OverlaidRun]:
-    """Return the data of runs for figures with the curves of all. names: of the runs. Raises MprunError."""
-    return [OverlaidRun(name, read_data(run)) for run, name in zip(runs, names if runs else (), strict=True)]
+def read_subjects(runs: Sequence[tuple[str, RunDirectory]]) -> list[OverlaidRun]:
+    """Return the data of named runs for figures with the curves of all. Raises MprunError."""
+    return [OverlaidRun(name, read_data(run)) for name, run in runs]
 
 
 def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:
@@ -189,11 +189,10 @@ def _remark(pairs: Sequence[SidePair], rows: int) -> Iterator[str]:
         yield f"A table has its first {MOST_ROWS} rows of up to {rows}. `mprun compare --json` prints all of them."
 
 
-def _problems(runs: Sequence[RunDirectory], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _problems(runs: Sequence[tuple[str, RunDirectory]]) -> Iterator[tuple[str, str]]:
     """Yield the errors, failures and warnings of runs, each with the names of the runs."""
     for kind, word in WORDS.items():
-        named = zip(runs, names if runs else (), strict=True)
-        told = gather((text, name) for run, name in named for text in run.summary().messages(kind))
+        told = gather((text, name) for name, run in runs for text in run.summary().messages(kind))
         for text, owners in told.items():
             yield word, f"{', '.join(owners)}: {text}"
 

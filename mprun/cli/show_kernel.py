@@ -120,7 +120,12 @@ def _show_counters(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = {"before": "before", "after": "after", "value": "growth"}
     shown = [name for name in columns if any(row.get(name) is not None for row in rows)]
     head = ["counter", "host", *(columns[name] for name in shown)]
-    show_table([head, *([row["name"], row["host"], *(f"{row[name]:,}" for name in shown)] for row in rows)], 2)
+    show_table([head, *([row["name"], row["host"], *(_count(row[name]) for name in shown)] for row in rows)], 2)
+
+
+def _count(value: object) -> str:
+    """Return a number of a counter; a dash for another value, which a stranger's table may have."""
+    return f"{value:,}" if isinstance(value, int | float) else "-"
 
 
 def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:

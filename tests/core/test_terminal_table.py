@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from mprun.cli.output import cut_middle
+from mprun.cli.show_kernel import show_counters
 from mprun.cli.show_sweep import _runs, show_sweep
 from mprun.model.sweep_files import RunCounts, StatementResult
+from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import make_sweep
@@ -39,3 +41,15 @@ def test_a_sweep_that_failed_by_a_statement_says_so(tmp_path: Path, capsys: pyte
     statements = (StatementResult("cells[cc=cubic].asks.requests > 1", False), StatementResult("1 > 2", None))
     show_sweep(sweep.summary()._replace(status="failed", statements=statements), sweep)
     assert "FAILED  2 passed, 1 statement about cells not held  " in capsys.readouterr().out
+
+
+def test_a_counter_of_a_stranger_without_a_number_is_a_dash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = RunDirectory(tmp_path)
+    columns = {"host": ["a", "b"], "name": ["x", "y"], "value": [1, 2], "before": [None, 1000], "after": ["c", "d"]}
+    run.write_tables({"counters": columns})
+    show_counters(run, "*", as_json=False)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["counter", "host", "before", "after", "growth"],
+        ["x", "a", "-", "-", "1"],
+        ["y", "b", "1,000", "-", "2"],
+    ]

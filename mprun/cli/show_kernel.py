@@ -17,7 +17,7 @@ from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.model.problem import name_nearest
 from mprun.model.trace_event_name import event_of
-from mprun.runs.run_directory import RunDirectory
+from mprun.runs.run_directory import RunDirectory, reading
 
 if TYPE_CHECKING:
     import polars
@@ -151,12 +151,13 @@ def show_trace(run: RunDirectory, pattern: str, as_json: bool) -> None:
     chosen = {event: table for event, table in tables.items() if fnmatchcase(event, pattern)}
     if not chosen:
         raise SpecError(f"the run recorded no event '{pattern}'{name_nearest(pattern, tables, 'events')}")
-    rows = merge(*(_rows_of(event, table) for event, table in chosen.items()), key=itemgetter("time_ns"))
-    if as_json:
-        emit({"directory": str(run.path), "events": list(rows)})
-        return
-    for row in rows:
-        click.echo(_spell(row))
+    with reading(run.path / "tables"):
+        rows = merge(*(_rows_of(event, table) for event, table in chosen.items()), key=itemgetter("time_ns"))
+        if as_json:
+            emit({"directory": str(run.path), "events": list(rows)})
+            return
+        for row in rows:
+            click.echo(_spell(row))
 
 
 def _show_counts(run: RunDirectory, tables: Mapping[str, polars.LazyFrame], as_json: bool) -> None:

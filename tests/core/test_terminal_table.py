@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mprun.cli.output import cut_middle
-from mprun.cli.show_kernel import show_counters
+from mprun.cli.show_kernel import show_counters, show_trace
 from mprun.cli.show_sweep import _runs, show_sweep
+from mprun.errors import MprunError
 from mprun.model.sweep_files import RunCounts, StatementResult
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -45,7 +47,8 @@ def test_a_sweep_that_failed_by_a_statement_says_so(tmp_path: Path, capsys: pyte
 
 def test_a_counter_of_a_stranger_without_a_number_is_a_dash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RunDirectory(tmp_path)
-    columns = {"host": ["a", "b"], "name": ["x", "y"], "value": [1, 2], "before": [None, 1000], "after": ["c", "d"]}
+    columns: dict[str, list[Any]] = {"host": ["a", "b"], "name": ["x", "y"], "value": [1, 2]}
+    columns |= {"before": [None, 1000], "after": ["c", "d"]}
     run.write_tables({"counters": columns})
     show_counters(run, "*", as_json=False)
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
@@ -53,3 +56,11 @@ def test_a_counter_of_a_stranger_without_a_number_is_a_dash(tmp_path: Path, caps
         ["x", "a", "-", "-", "1"],
         ["y", "b", "1,000", "-", "2"],
     ]
+
+
+@pytest.mark.parametrize("columns", [{"time_ns": [None, 3], "host": ["a", "b"]}, {"host": ["a"]}])
+def test_an_event_of_a_stranger_without_a_time_is_damage(tmp_path: Path, columns: dict[str, list[Any]]) -> None:
+    run = RunDirectory(tmp_path)
+    run.write_tables({"trace-tcp-tcp_probe": columns})
+    with pytest.raises(MprunError, match="tables: damaged: "):
+        show_trace(run, "*", as_json=False)

@@ -164,7 +164,7 @@ class PlannedNetwork(Mininet):  # type: ignore[misc]
         super().__init__(topo=None, build=False)
         self.built = True
 
-    def add_node(self, name: str, kind: str, inside: str = "") -> NamespaceNode:
+    def add_node(self, name: str, kind: str, inside: str) -> NamespaceNode:
         """Add a node with a namespace of its own, or with the namespace of the node `inside`."""
         node = NamespaceNode(name, home=self.home, inside=self.nameToNode.get(inside))
         if kind == "wires":

@@ -115,7 +115,7 @@ def _guest(
     kernel: Kernel,
     shell: Shell | None,
     real_time: bool,
-    hold_ns: int | None = None,
+    hold_ns: int | None,
 ) -> Guest:
     """Return the agent as a guest program, with the folders that it finds inside."""
     library = agent_process.find_library()

@@ -74,11 +74,11 @@ def read_patch(path: Path) -> Iterator[Hunk]:
 
 
 @cache
-def read_hooks(folder: Path = PATCHES) -> tuple[Hook, ...]:
-    """Return the hooks of all patches in a folder, in the order in which they are applied."""
+def read_hooks() -> tuple[Hook, ...]:
+    """Return the hooks of all patches, in the order in which they are applied."""
     found: dict[tuple[str, str], Hook] = {}
     # The patch of a subject comes before its variants, because its name has fewer suffixes.
-    for path in sorted(folder.glob("*.patch"), key=lambda path: (len(path.suffixes), path.name)):
+    for path in sorted(PATCHES.glob("*.patch"), key=lambda path: (len(path.suffixes), path.name)):
         for hunk in read_patch(path):
             key = path.name.partition(".")[0], hunk.purpose
             found[key] = (*found.get(key, ()), hunk)

@@ -75,7 +75,7 @@ def _states_of(files: Iterable[Path]) -> dict[str, TreeState]:
 def wait_for_change(
     before: Mapping[str, TreeState],
     look: Callable[[], Mapping[str, TreeState]],
-    pause: Callable[[float], None] = time.sleep,
+    pause: Callable[[float], None],
 ) -> list[str]:
     """Wait until files differ from `before` and have settled. Return their paths, sorted.
 

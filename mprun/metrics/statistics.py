@@ -97,34 +97,32 @@ def t_quantile(confidence: float, degrees: float) -> float:
     return float(stdtrit(degrees, (1 + confidence) / 2))
 
 
-def bootstrap_interval(values: Sequence[float], confidence: float, resamples: int = RESAMPLES) -> Interval:
+def bootstrap_interval(values: Sequence[float], confidence: float) -> Interval:
     """Return the percentile bootstrap of the mean. The same values give the same interval."""
     import numpy
 
     need(1, values)
     _check_confidence(confidence)
-    means = _resample(tuple(values), resamples)
+    means = _resample(tuple(values))
     low, high = numpy.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high), confidence, "bootstrap")
 
 
 @functools.lru_cache(maxsize=4)
-def _resample(values: tuple[float, ...], resamples: int) -> numpy.typing.NDArray[numpy.float64]:
+def _resample(values: tuple[float, ...]) -> numpy.typing.NDArray[numpy.float64]:
     """Return the means of resamples."""
     import numpy
 
-    means: numpy.typing.NDArray[numpy.float64] = numpy.asarray(values, dtype=float)[_draw(len(values), resamples)].mean(
-        axis=1
-    )
+    means: numpy.typing.NDArray[numpy.float64] = numpy.asarray(values, dtype=float)[_draw(len(values))].mean(axis=1)
     return means
 
 
 @functools.lru_cache(maxsize=4)
-def _draw(count: int, resamples: int) -> numpy.typing.NDArray[numpy.int64]:
+def _draw(count: int) -> numpy.typing.NDArray[numpy.int64]:
     """Return the numbers of the values that each resample has."""
     import numpy
 
-    return numpy.random.default_rng(count).integers(0, count, (resamples, count))
+    return numpy.random.default_rng(count).integers(0, count, (RESAMPLES, count))
 
 
 def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool:

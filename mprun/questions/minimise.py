@@ -237,13 +237,13 @@ def minimise(
     consent: Consent,
     budget: int,
     progress: RunProgress,
-    tell: Callable[[RunFailure | None], None] = lambda _: None,
-    control: Place | None = None,
+    tell: Callable[[RunFailure | None], None],
+    control: Place | None,
 ) -> Minimal:
     """Return the smallest files with the failure of a run.
 
     - tell: gets this failure before the first run.
-    - control: a place where the files must not fail.
+    - control: a place where the files must not fail; None: there is none.
 
     Raises SpecError if the run did not fail, or if the files do not fail when they are run again.
     """

@@ -91,7 +91,7 @@ def run_scripts(
     seed: int,
     scheduler: str | None,
     progress: ScriptProgress,
-    kept: KeptRecords = NOTHING,
+    kept: KeptRecords,
 ) -> Iterator[ScriptResult]:
     """Yield the results as scripts end; `jobs` scripts run at a time.
 

@@ -17,7 +17,7 @@ from mprun.metrics.readings import Readings, join, measured
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.workloads import quic, quic_connection, quic_stack
-from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns
+from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns, to_number
 from mprun.workloads.tool import PathUse, tabulate
 
 _PACKETS = {"packet_sent": "sent", "packet_received": "received", "packet_lost": "lost"}
@@ -157,16 +157,12 @@ def _find_path(flow: AddressedFlow, ends: tuple[str | None, str | None], number:
 
 
 def _head(end: QlogEnd, event: QlogEvent, path: str | None) -> tuple[Any, ...]:
-    kind, number = _text(event.packet.get("packet_type")), _whole(event.packet.get("packet_number"))
+    kind, number = _text(event.packet.get("packet_type")), to_number(event.packet.get("packet_number"))
     return (end.at_ns(event), end.name, _PACKETS[event.name], path, kind, number)
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and abs(value) < 1 << 62 else None
 
 
 def _packets(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
@@ -183,7 +179,7 @@ def _packets(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
             path = _find_lost(event, sent.get(_identify(event), {}))
         kinds = Counter(str(frame.get("frame_type")) for frame in event.frames)
         payload = _payload(event)
-        yield *_head(end, event, path), _whole(event.size_bytes), _whole(payload), " ".join(kinds) or None
+        yield *_head(end, event, path), event.size_bytes, to_number(payload), " ".join(kinds) or None
 
 
 def _identify(event: QlogEvent) -> str:
@@ -212,7 +208,7 @@ def _frames(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
             about = end.paths.get(frame["path_id"]) if isinstance(frame.get("path_id"), int) else None
             has_data = kind in ("stream", "crypto", "datagram")
             data = (offset_of(frame), length_of(frame)) if has_data else (None, None)
-            yield *_head(end, event, end.path_of(event)), _text(kind), about, _whole(frame.get("stream_id")), *data
+            yield *_head(end, event, end.path_of(event)), _text(kind), about, to_number(frame.get("stream_id")), *data
 
 
 def _recovery(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
@@ -225,7 +221,8 @@ def _recovery(end: QlogEnd) -> Iterator[tuple[Any, ...]]:
         path = end.path_of(event)
         # without paths, the values of several are mixed
         state = states.setdefault(path, {}) if is_known else {}
-        state |= {key: event.data[key] for key in STATES if isinstance(event.data.get(key), int | float)}
+        told = {key: value for key in STATES if isinstance(value := event.data.get(key), int | float)}
+        state |= {key: value for key, value in told.items() if abs(value) < 1 << 62}
         yield end.at_ns(event), end.name, path, *_values(state)
 
 
@@ -233,7 +230,7 @@ def _values(state: Mapping[str, float]) -> Iterator[int | None]:
     is_initial = state.get("smoothed_rtt") == state.get("min_rtt") == INITIAL_RTT_MS
     for key, (_, factor) in STATES.items():
         value = None if is_initial and key in _OF_RTT else state.get(key)
-        yield None if value is None else _whole(round(value * factor))
+        yield None if value is None else to_number(round(value * factor))
 
 
 def _tell_paths(flow: AddressedFlow, ends: Sequence[QlogEnd], intent: Intent) -> Readings:

@@ -22,6 +22,8 @@ MOST_EVENTS = 5_000_000
 _NAMES = {"recovery_metrics_updated": "metrics_updated", "loss_timer_updated": "timer_updated"}
 # The largest number of QUIC (RFC 9000 16). Libraries write a threshold that is not set yet as a larger one.
 _LARGEST = (1 << 62) - 1
+# Times from 1970 until the year 2200 are below this.
+_MOST_MS = 8e12
 # Packets with application data (RFC 9000 17.3.1).
 ONE_RTT = "1RTT"
 QuicFrame = Mapping[str, Any]
@@ -56,8 +58,7 @@ class QlogEvent(Frozen):
     def size_bytes(self) -> int | None:
         """The size of the packet; None if the event does not have it."""
         raw = self.data.get("raw")
-        size = raw.get("length") if isinstance(raw, Mapping) else self.packet.get("length")
-        return size if isinstance(size, int) else None
+        return to_number(raw.get("length") if isinstance(raw, Mapping) else self.packet.get("length"))
 
     @property
     def frames(self) -> Sequence[QuicFrame]:
@@ -122,7 +123,8 @@ def _object(content: bytes) -> Sequence[Mapping[str, Any]]:
 def _event(record: Mapping[str, Any]) -> QlogEvent:
     name = str(record["name"]).rpartition(":")[2]
     at_ms, data = record.get("time"), record.get("data")
-    if not isinstance(at_ms, int | float) or not isinstance(data, Mapping):
+    # the comparison is false for NaN
+    if not (isinstance(at_ms, int | float) and abs(at_ms) < _MOST_MS) or not isinstance(data, Mapping):
         raise QlogError(f"event {name} has no time or no data")
     threshold = data.get("ssthresh")
     if isinstance(threshold, int) and threshold > _LARGEST:
@@ -134,9 +136,15 @@ def _event(record: Mapping[str, Any]) -> QlogEvent:
         at_ms,
         _NAMES.get(name, name),
         data,
-        path if isinstance(path, int) else None,
+        to_number(path),
         ends if isinstance(ends, str) and ends else None,
     )
+
+
+def to_number(value: object) -> int | None:
+    """Return a number that a packet of QUIC can have; None for anything else in its place."""
+    # a truth value is an int too
+    return value if type(value) is int and 0 <= value <= _LARGEST else None
 
 
 def to_ns(at_ms: float) -> int:
@@ -147,15 +155,13 @@ def to_ns(at_ms: float) -> int:
 
 def offset_of(frame: QuicFrame) -> int:
     """Return the place of the data of a frame in its stream, in bytes."""
-    offset = frame.get("offset")
-    return offset if isinstance(offset, int) else 0
+    return to_number(frame.get("offset")) or 0
 
 
 def length_of(frame: QuicFrame) -> int:
     """Return the size of the data of a frame, in bytes."""
     raw = frame.get("raw")
-    length = frame.get("length", raw.get("length") if isinstance(raw, Mapping) else None)
-    return length if isinstance(length, int) else 0
+    return to_number(frame.get("length", raw.get("length") if isinstance(raw, Mapping) else None)) or 0
 
 
 class Exchange(Frozen):

@@ -181,7 +181,11 @@ def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error:
     begin_ms, end_ms = min(one.begin_ms for one in exchanges), max(one.end_ms for one in exchanges)
     began_ns, ended_ns = (qlog.to_ns(at_ms) + zero_ns for at_ms in (begin_ms, end_ms))
     found["completion"] = (end_ms - next(event.at_ms for event in trace.events if event.name == "packet_sent")) / 1e3
-    found["goodput"] = found["bytes"] * 8e9 / (ended_ns - began_ns)
+    portions = {}
+    # programs take no simulated time, so requests over links without delay may take none
+    if ended_ns > began_ns:
+        found["goodput"] = found["bytes"] * 8e9 / (ended_ns - began_ns)
+        portions["goodput"] = [Portion(began_ns, ended_ns, found["bytes"])]
     rows = (
         (number, qlog.to_ns(one.begin_ms) + zero_ns, round((one.end_ms - one.begin_ms) * 1e6))
         for number, one in enumerate(exchanges, 1)
@@ -193,7 +197,7 @@ def _with_qlog(flow: Flow, outputs: Outputs, values: Mapping[str, float], error:
         delays_ns={"delay": table["delay_ns"]},
         movement=Movement(began_ns, ended_ns, _find_standstills(trace, begin_ms, end_ms, zero_ns)),
         accounts={flow.name: tell_requests(table)},
-        portions={"goodput": [Portion(began_ns, ended_ns, found["bytes"])]},
+        portions=portions,
     )
 
 

@@ -312,6 +312,31 @@ def test_a_damaged_qlog_is_a_warning() -> None:
     assert set(found.tables[0][2]["end"]) == {"client"}
 
 
+@pytest.mark.parametrize("time", ["NaN", "1e400", "1e17", "-1e30", "1" + "0" * 400])
+def test_an_event_at_a_time_that_no_clock_shows_is_a_warning(time: str) -> None:
+    """Before, such an event ended the summary of a run with a traceback."""
+    odd = CLIENT + b'\x1e{"name": "quic:packet_sent", "time": %s, "data": {}}\n' % time.encode()
+    found = read_qlogs(placed("noq"), Left(client_sqlog=odd, server_sqlog=SERVER), None)  # type: ignore[arg-type]
+    assert [text.partition("event")[2] for text in found.warnings] == [" packet_sent has no time or no data"]
+
+
+@pytest.mark.parametrize("value", [True, -1, 1 << 70, 1e300, float("nan"), 10**400])
+def test_numbers_that_no_packet_has_are_left_out(value: float) -> None:
+    header = {"packet_type": "1RTT", "packet_number": value, "path_id": value, "length": value}
+    frame = {"frame_type": "stream", "stream_id": value, "offset": value, "length": value}
+    odd = (
+        event(70, "quic:packet_sent", data={"header": header, "frames": [frame]}),
+        event(71, "quic:recovery_metrics_updated", data={"path_id": 0, "smoothed_rtt": value, "min_rtt": value}),
+    )
+    _, _, last = sequence(*odd).partition(b"\n")
+    tables = tables_of(placed("noq"), Left(client_sqlog=CLIENT, server_sqlog=SERVER + last))
+    packet = tables["qlog_packets"][-1]
+    assert (packet["path"], packet["packet"], packet["size_bytes"], packet["payload_bytes"]) == (None, None, None, 0)
+    frame = tables["qlog_frames"][-1]
+    assert (frame["stream"], frame["offset_bytes"], frame["length_bytes"]) == (None, 0, 0)
+    assert not isinstance(tables["qlog_recovery"][-1]["srtt_ns"], bool)
+
+
 def report(size: int = 300, **more: Any) -> bytes:
     return json.dumps({"status": 0, "downloads": {"1": size}, "qlogs": 1, **more}).encode()
 
@@ -333,6 +358,15 @@ def test_a_stack_of_the_user_is_measured_from_its_qlog() -> None:
     assert result.tables["requests"]["start_ns"] == [542 * MS]
     assert result.movement is not None
     assert result.movement.standstills_ns == [(542 * MS, 600 * MS), (600 * MS, 620 * MS)]
+
+
+def test_a_request_without_time_has_no_goodput() -> None:
+    """Before, the message was ZeroDivisionError."""
+    at_once = sequence(packet(5, "sent", 0, stream(0, 8)), packet(5, "received", 0, stream(0, 300)))
+    result = quic.parse(own(), Left(client_json=report(), client_sqlog=at_once))
+    assert result.error is None
+    assert result.values == {"requests": 1, "bytes": 300, "completion": 0}
+    assert not result.portions
 
 
 def test_a_clock_since_1970_is_taken_as_it_is() -> None:

@@ -78,7 +78,8 @@ def identify(portion: bytes, kept: int) -> Identities:
             length = (packet[0] & 15) * 4
             protocol = packet[9]
             body = packet[length:total]
-            start = struct.pack(">HHHBB", total - length, ip_id, fragment, 4, protocol)
+            # a program can send a header with any length
+            start = struct.pack(">HHHBB", max(0, total - length), ip_id, fragment, 4, protocol)
             identity = _digest(start, body, 0 if fragment & 0x1FFF else protocol)
         elif head and kind == _IPV6 and len(packet) >= _IPV6_HEADER_BYTES:
             ip_id, fragment, protocol = None, 0, packet[6]

@@ -73,7 +73,7 @@ def read_datagram(packet: bytes) -> Datagram | None:
     )
     source, destination = (str(ip_address(address)) for address in addresses)
     payload = packet[begin + 8 : begin + length]
-    return Datagram(source, source_port, destination, destination_port, ecn, payload, length - 8)
+    return Datagram(source, source_port, destination, destination_port, ecn, payload, max(0, length - 8))
 
 
 def read_quic(payload: bytes) -> Iterator[QuicPacket]:

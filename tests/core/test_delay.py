@@ -169,6 +169,13 @@ def test_captures_with_other_snaplens_agree() -> None:
     assert all(one.identity == found[0].identity != [None] for one in found)
 
 
+def test_a_packet_whose_header_has_too_small_a_length_has_an_identity() -> None:
+    """Before, such a packet of a program ended `mprun packets` in a traceback."""
+    packet = Packet(0).bytes
+    found = [identify(pcap([packet[:2] + bytes([0, size]) + packet[4:]]), 1 << 16) for size in (0, 19)]
+    assert all(one.identity == found[0].identity != [None] for one in found)
+
+
 def test_other_packets_than_ip_have_no_identity() -> None:
     arp = pcap([b""]).replace(b"\x08\x00" + bytes(2), b"\x08\x06" + bytes(2))
     assert identify(arp, 1 << 16).identity == [None]

@@ -80,6 +80,10 @@ def test_a_datagram_is_found_in_packets_of_both_families() -> None:
         assert found is not None
         assert (found.source, found.source_port, found.destination_port) == (source, 4000, 5201)
         assert (found.ecn, found.payload, found.payload_bytes) == (2, b"abc", 3)
+    # a length without its own header
+    empty = read_datagram(ipv4[:24] + bytes(2) + ipv4[26:])
+    assert empty is not None
+    assert (empty.payload, empty.payload_bytes) == (b"", 0)
     assert read_datagram(ipv4[:25]) is None
     assert read_datagram(ipv4[:9] + b"\x06" + ipv4[10:]) is None
 

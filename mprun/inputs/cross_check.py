@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
+from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric, spec
@@ -481,19 +482,16 @@ def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:
                 notes.refuse(("traffic", n, "protocol"), message)
 
 
-def check_path_managers(values: Mapping[str, object], known_paths: FlowPaths, notes: Notes) -> None:
+def check_path_managers(written: Mapping[str, HostEntry], known_paths: FlowPaths, notes: Notes) -> None:
     """Warn of MPTCP flows that leave paths unused because no path manager is set for their hosts.
 
-    `values`: the experiment as the user wrote it. No warning is given for a host whose path manager or endpoints are
-    set.
+    `written`: the hosts of the file. No warning is given for a host whose path manager or endpoints are set.
     """
-    written, experiment = values.get("hosts"), known_paths.experiment
+    experiment = known_paths.experiment
     chosen = {
         host
-        for key, entry in (written.items() if isinstance(written, dict) else ())
-        if isinstance(entry, dict)
-        and isinstance(mptcp := entry.get("mptcp"), dict)
-        and not mptcp.keys().isdisjoint(("path_manager", "endpoints"))
+        for key, entry in written.items()
+        if entry.mptcp and {"path_manager", "endpoints"} & entry.mptcp.model_fields_set
         for host in find_hosts(key, list(experiment.hosts))
     }
     told: set[str] = set()
@@ -522,15 +520,16 @@ def check_path_managers(values: Mapping[str, object], known_paths: FlowPaths, no
 
 
 def check_idle_path_managers(
-    values: Mapping[str, object], experiment: spec.ExperimentSpec, document: Document, notes: Notes
+    written: Mapping[str, HostEntry], experiment: spec.ExperimentSpec, document: Document, notes: Notes
 ) -> None:
-    """Warn of hosts with a path manager whose flows are all TCP. A parameter may make them MPTCP in other runs."""
-    written, raw = values.get("hosts"), document.part("traffic")
-    if any("{{" in str(entry.get("protocol")) for _, entry in _mappings(raw)):
+    """Warn of hosts with a path manager whose flows are all TCP. A parameter may make them MPTCP in other runs.
+
+    `written`: the hosts of the file.
+    """
+    if any("{{" in str(entry.get("protocol")) for _, entry in _mappings(document.part("traffic"))):
         return
-    for key, entry in written.items() if isinstance(written, dict) else ():
-        mptcp = entry.get("mptcp") if isinstance(entry, dict) else None
-        if not isinstance(mptcp, dict) or mptcp.get("path_manager", "default") == "default":
+    for key, entry in written.items():
+        if entry.mptcp is None or entry.mptcp.path_manager == "default":
             continue
         hosts = find_hosts(key, list(experiment.hosts))
         flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & {*hosts}]

@@ -56,9 +56,9 @@ def _spread(entries: Mapping[str, HostEntry], hosts: Sequence[str]) -> dict[str,
 
 def read_experiment(
     values: Mapping[str, object], document: Document, hosts: Sequence[str] | None, seed: int | None
-) -> tuple[ExperimentSpec, Notes] | None:
-    """Return the experiment from plain values, and the notes for problems of its flows, as `traffic[n]` of the n-th
-    flow.
+) -> tuple[ExperimentSpec, Mapping[str, HostEntry], Notes] | None:
+    """Return the experiment from plain values, the hosts as the file has them, and the notes for problems of its flows,
+    as `traffic[n]` of the n-th flow.
 
     Other problems go to the document.
     `hosts`: the hosts of the topology; None if they are not known.
@@ -151,7 +151,7 @@ def read_experiment(
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
         search=None if file.search is None else read_search(file.search, find_unit, document),
     )
-    return experiment, notes
+    return experiment, file.hosts, notes
 
 
 def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str, document: Document) -> None:

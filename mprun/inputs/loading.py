@@ -254,15 +254,15 @@ def _read_action(
         cross_check.check_references(values, network.nodes, topology_name, document)
     if found is None:
         return None
-    action, notes = found
+    action, written, notes = found
     check_links(action.links, topology_name, action.name, document)
     if network.spec is not None:
         cross_check.check_routes(network.spec, action.traffic, notes)
         paths = find_flow_paths(network.spec, action)
         cross_check.check_metrics(paths, notes)
         cross_check.check_mptcp(paths, notes)
-        cross_check.check_path_managers(values, paths, notes)
-        cross_check.check_idle_path_managers(values, action, document, notes)
+        cross_check.check_path_managers(written, paths, notes)
+        cross_check.check_idle_path_managers(written, action, document, notes)
         cross_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(network.spec, action, document)

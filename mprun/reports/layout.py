@@ -7,13 +7,13 @@ nothing of values or words.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
+from mprun.model.path import count_steps, search
 from mprun.model.spec import LinkSpec, TopologySpec
 
 # A run of equal nodes is cut if it is this long. This number of nodes is kept at each end.
@@ -72,17 +72,11 @@ def _has_sources_and_sinks(topology: TopologySpec) -> bool:
 
 def _distances(topology: TopologySpec, starts: Iterable[str]) -> dict[str, int]:
     """Return the hops to the nearest of `starts`. Unreachable parts are counted from a node of their own, at 0."""
-    around = gather(ends for link in topology.links for ends in (link.ends, link.ends[::-1]))
+    around = gather((a, (b, link)) for link in topology.links for a, b in (link.ends, link.ends[::-1]))
     distances: dict[str, int] = {}
     for group in (starts, *([name] for name in topology.nodes)):
-        queue = deque(name for name in group if name not in distances)
-        distances |= dict.fromkeys(queue, 0)
-        while queue:
-            here = queue.popleft()
-            for there in around.get(here, ()):
-                if there not in distances:
-                    distances[there] = distances[here] + 1
-                    queue.append(there)
+        fresh = [name for name in group if name not in distances]
+        distances |= count_steps(search(fresh, lambda here: around.get(here, ())))
     return distances
 
 
@@ -106,7 +100,9 @@ def sort(edges: Sequence[EdgeEnds]) -> list[str]:
 
 def longest_way(edges: Sequence[tuple[EdgeEnds, float]]) -> float:
     """Return the largest sum of lengths along a way through the graph, which has no cycle."""
-    leading = gather((head, (tail, length)) for (tail, head), length in edges)
+    leading: dict[str, list[tuple[str, float]]] = {}
+    for (tail, head), length in edges:
+        leading.setdefault(head, []).append((tail, length))
     ways: dict[str, float] = {}
     for node in sort([ends for ends, _ in edges]):
         ways[node] = max((ways[tail] + length for tail, length in leading.get(node, [])), default=0.0)
@@ -192,9 +188,11 @@ def lay_out_tree(
     in line, and every other node is above the middle of the nodes below it.
     layers: leaves first, each in order. sizes: along the layers.
     """
-    below = gather(edges)
-    # of several nodes above a node, the first counts
-    above = {head: tail for tail, head in reversed(edges)}
+    below: dict[str, list[str]] = {}
+    above: dict[str, str] = {}
+    for tail, head in edges:
+        below.setdefault(tail, []).append(head)
+        above.setdefault(head, tail)
     leaves = layers[0]
     centres = {leaves[0]: 0.0}
     for left, right in pairwise(leaves):

@@ -46,11 +46,12 @@ def show_cost(run: RunDirectory, as_json: bool) -> None:
     programs = ", ".join(f"{program} {count:,}" for program, count in of_program.most_common(5))
     click.echo(f"{wall_s:.1f} s of real time in the kernel; {total:,} stops of programs: {programs}\n")
     click.echo(f"{'stops':>12}  {'share':>6}  {'call':20} program")
+    # the counts of a stranger may all be zero
     for stop in stops[:MOST_ROWS]:
-        click.echo(f"{stop.count:12,}  {stop.count / total:6.1%}  {stop.call:20} {stop.program}")
+        click.echo(f"{stop.count:12,}  {stop.count / (total or 1):6.1%}  {stop.call:20} {stop.program}")
     if len(stops) > MOST_ROWS:
         rest = sum(stop.count for stop in stops[MOST_ROWS:])
-        click.echo(f"{rest:12,}  {rest / total:6.1%}  {len(stops) - MOST_ROWS} others")
+        click.echo(f"{rest:12,}  {rest / (total or 1):6.1%}  {len(stops) - MOST_ROWS} others")
 
 
 def show_kernel_log(run: RunDirectory, as_json: bool) -> None:

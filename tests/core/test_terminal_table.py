@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mprun.cli.output import cut_middle
-from mprun.cli.show_kernel import show_counters, show_trace
+from mprun.cli.show_kernel import show_cost, show_counters, show_trace
 from mprun.cli.show_sweep import _runs, show_sweep
 from mprun.errors import MprunError
 from mprun.model.sweep_files import RunCounts, StatementResult
@@ -64,3 +64,9 @@ def test_an_event_of_a_stranger_without_a_time_is_damage(tmp_path: Path, columns
     run.write_tables({"trace-tcp-tcp_probe": columns})
     with pytest.raises(MprunError, match="tables: damaged: "):
         show_trace(run, "*", as_json=False)
+
+
+def test_stops_of_a_stranger_may_all_be_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "stops.json").write_text('[{"program": "iperf3", "call": "read", "count": 0}]')
+    show_cost(RunDirectory(tmp_path), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["0", "0.0%", "read", "iperf3"]

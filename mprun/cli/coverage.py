@@ -74,7 +74,7 @@ def _read(run: RunDirectory) -> list[CoverageLine]:
     """Return the counted lines of a run's kernel, by file and line. Raises SpecError if there are none."""
     from mprun.kernel.line_coverage import TABLE
 
-    table = dict(run.tables()).get(TABLE)
+    table = run.find_table(TABLE)
     if table is None:
         raise SpecError(
             f"{run.path} has no counts of lines: run it with a kernel that counts them "

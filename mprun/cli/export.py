@@ -14,7 +14,7 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
 from mprun.model.problem import name_nearest
-from mprun.runs.run_directory import RunDirectory, read_table, readable
+from mprun.runs.run_directory import RunDirectory, readable
 from mprun.runs.table import writing
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
@@ -229,5 +229,5 @@ def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
     sweep = read_sweep(found)
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()
-    if found.has("tables/faults.parquet"):
-        yield "faults", read_table(found.folder, "tables/faults.parquet")
+    if (faults := found.find_table("faults")) is not None:
+        yield "faults", faults

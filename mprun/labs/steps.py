@@ -155,8 +155,8 @@ def measured_by(run: RunDirectory) -> MeasuredRun:
     """Return the metrics of a run. Its tables are read when they are needed."""
 
     def table(name: str) -> TableColumns | None:
-        tables = (table for title, table in run.tables() if title == name)
-        return next((table.collect().to_dict(as_series=False) for table in tables), None)
+        found = run.find_table(name)
+        return None if found is None else found.collect().to_dict(as_series=False)
 
     summary = run.summary()
     engine = next((engine for name, engine in ENGINES.items() if name == summary.engine), None)

@@ -113,7 +113,7 @@ def _draw_classes(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) 
     run = results.get(wanted.run) if wanted else None
     if wanted is None or not isinstance(run, RunDirectory):
         return None
-    if "packets" not in dict(run.tables()):
+    if run.find_table("packets") is None:
         dissect(run, lambda *_: None)
         invoking_user.give(run.path)
     return draw_classes(
@@ -131,7 +131,7 @@ def _draw_binned(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) -
         run = results.get(step)
         if not isinstance(run, RunDirectory):
             continue
-        table = dict(run.tables()).get(binned.table)
+        table = run.find_table(binned.table)
         columns = (binned.over, binned.of)
         if table is None or not set(columns) <= set(table.collect_schema()):
             known = ", ".join(columns)

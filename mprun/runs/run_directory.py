@@ -200,6 +200,14 @@ class OutputDirectory:
             frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
             self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
+    def find_table(self, name: str) -> polars.LazyFrame | None:
+        """Return a table by its name; None if it does not exist. Its content is read only when it is used.
+
+        Raises MprunError if the table is damaged.
+        """
+        file = f"tables/{name}.parquet"
+        return read_table(self.folder, file) if self.has(file) else None
+
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
         """Write the page of the report, and replace its figures. Return the path of the page.
 
@@ -506,7 +514,7 @@ class RunDirectory(OutputDirectory):
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a table; none if the run has no such table. Raises MprunError if a table is damaged."""
-        table = dict(self.tables()).get(name)
+        table = self.find_table(name)
         return [] if table is None else table.collect().to_dicts()
 
     @property

@@ -182,10 +182,10 @@ class SweepDirectory(OutputDirectory):
 
     def table(self) -> polars.DataFrame:
         """Read `tables/cells.parquet`. Raises MprunError."""
-        try:
-            return run_directory.read_table(self.folder, "tables/cells.parquet").collect()
-        except FileNotFoundError:
-            raise self.tell_missing("tables/cells.parquet") from None
+        cells = self.find_table("cells")
+        if cells is None:
+            raise self.tell_missing("tables/cells.parquet")
+        return cells.collect()
 
     def tidy(self) -> None:
         """Remove what killed runs have left, and files that were not complete."""

@@ -154,27 +154,7 @@ class LateGroup(click.Group):
                 raise click.UsageError(f"{what}: {words}", error.ctx) from None
             raise
         except click.NoSuchOption as error:
-            import difflib
-
-            if (option := error.option_name).isupper() and error.ctx and _has_option(error.ctx, option.lower()):
-                raise click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", error.ctx) from None
-            if error.ctx and error.ctx.info_name in ("run", "sweep") and error.option_name in _OTHERWISE:
-                message = f"no option '{error.option_name}': {_OTHERWISE[error.option_name]}"
-                raise click.UsageError(message, error.ctx) from None
-            if advice := REMOVED_OPTIONS.get(error.option_name):
-                raise click.UsageError(
-                    f"'{error.option_name}' is no longer an option here: {advice}", error.ctx
-                ) from None
-            word = option.lstrip("-")
-            if word in COMMANDS:
-                raise click.UsageError(f"no option '{option}': `mprun {word}` is a command", error.ctx) from None
-            # click counts the dashes, so that it names options that share few letters with the word
-            near = [
-                one
-                for one in error.possibilities or ()
-                if difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() > 0.6
-            ]
-            raise click.NoSuchOption(option, possibilities=near, ctx=error.ctx) from None
+            raise _advise_option(error) from None
         except BrokenPipeError:
             # discard the rest of the output
             _stand_in((1, 2))
@@ -206,8 +186,24 @@ class LateGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _has_option(context: click.Context, option: str) -> bool:
-    return any(option in one.opts for one in context.command.params)
+def _advise_option(error: click.NoSuchOption) -> click.UsageError:
+    """Return the error for an unknown option, with what the user may have meant."""
+    import difflib
+
+    option, word, context = error.option_name, error.option_name.lstrip("-"), error.ctx
+    known = {name for one in context.command.params for name in one.opts} if context else set()
+    if option.isupper() and option.lower() in known:
+        return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
+    if context and context.info_name in ("run", "sweep") and option in _OTHERWISE:
+        return click.UsageError(f"no option '{option}': {_OTHERWISE[option]}", context)
+    if option in REMOVED_OPTIONS:
+        return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
+    if word in COMMANDS:
+        return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
+    # click counts the dashes, so that it names options that share few letters with the word
+    names = error.possibilities or ()
+    near = [one for one in names if difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() > 0.6]
+    return click.NoSuchOption(option, possibilities=near, ctx=context)
 
 
 def _advise(word: str, *others: str) -> str:

@@ -42,6 +42,7 @@ class Subflow(Frozen):
     - bytes_acked, bytes_received: the payload from the client and to the client.
     - client, server: the last report of each end. That of the server is empty if the server has other addresses for the
       subflow.
+    - is_sampled: an end reported it at least once, so its payload is known.
     """
 
     addresses: Tuple4
@@ -51,6 +52,7 @@ class Subflow(Frozen):
     bytes_received: int
     client: SendingEnd
     server: SendingEnd
+    is_sampled: bool = True
 
 
 class Connection(Frozen):
@@ -99,6 +101,7 @@ def find_connections(
             bytes_received=_payload(other, last),
             client=_sending_end(last),
             server=_sending_end(other),
+            is_sampled=last is not None or other is not None,
         )
 
     joined: dict[int | None, list[PathManagerEvent]] = {}

@@ -168,6 +168,8 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
         if resent and "retransmits" in tool.METRICS:
             # the count that a tool reads from its socket is that of the first subflow
             yield Readings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
-        yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
+        known = all(subflow.is_sampled for connection in connections for subflow in connection.subflows)
+        metrics = tool.METRICS if known else {k: v for k, v in tool.METRICS.items() if k not in ("share", "carried")}
+        yield tell_paths(flow, evidence.intent, uses, metrics, result.values.get("goodput"))
         yield count_reinjected(flow, evidence)
         yield measure_handover(flow, connections, evidence)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -37,7 +38,8 @@ def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evide
     lasting = [one for one in whole if one not in brief]
     is_plain = not whole or any(one.token is None for one in connections)
     judged = _judge_count(flow, is_plain, lasting, evidence)
-    return join((_warn_of_uncounted(flow, connections, whole, brief), judged, _warn_of_astray(flow, connections)))
+    warnings = _warn_of_astray(flow, connections), _warn_of_reset(flow, connections, evidence)
+    return join((_warn_of_uncounted(flow, connections, whole, brief), judged, *warnings))
 
 
 def tell_unopened(flow: AddressedFlow, evidence: Evidence) -> Readings:
@@ -92,6 +94,21 @@ def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> R
     where = "that goes where the routes of both hosts send it, and no path's share has its bytes"
     warned = [f"no path joins {one} and {other}, between which it had a subflow" for one, other in sorted(astray)]
     return Readings(warnings=tuple(f"{flow.name}: {text}: {where}" for text in warned))
+
+
+def _warn_of_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
+    """Warn of initial subflows that were reset. Linux clears their counts at once (tcp_disconnect)."""
+    initial = {(one.token, one.subflows[0].addresses): one.subflows[0] for one in connections}
+    warnings = []
+    for event in evidence.observation.hosts[flow.source].events:
+        first = initial.get((event.token, event.addresses))
+        if first and event.event == "subflow closed" and event.error == errno.ECONNRESET:
+            lost = "lack what it carried after its last sample" if first.is_sampled else "are unknown"
+            warnings.append(
+                f"{flow.name}: its initial subflow, over '{first.path}', was reset at {event.at_ns / 1e9:.3f} s, which "
+                f"clears its counts: `share` and `carried` {lost}. Remedy: 'sample: {{sockets: 10ms}}'"
+            )
+    return Readings(warnings=warnings)
 
 
 def count_reinjected(flow: AddressedFlow, evidence: Evidence) -> Readings:

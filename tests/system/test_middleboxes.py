@@ -296,6 +296,32 @@ def test_a_rebound_host_keeps_its_datagrams_and_loses_its_connections(
     assert (first, second, third) == (99, 100, 101)
 
 
+@pytest.mark.parametrize("sampled", ["500ms", "10ms"])
+def test_the_payload_of_a_subflow_that_a_rebinding_resets_is_not_taken_for_nothing(
+    mprun: Callable[..., Result], tmp_path: Path, sampled: str
+) -> None:
+    """The kernel clears the counts of an initial subflow that is reset. A sample before has them."""
+    event = "events: [{at: 100ms, host: client, address: path0, rebind: port}]\n"
+    (tmp_path / "topo.yaml").write_text(RATES_ONLY + event)
+    get = "{name: get, tool: http, from: client, to: server, protocol: mptcp, sizes: [1mb]}"
+    hosts = "".join(f"  {host}: {{mptcp: {{path_manager: fullmesh}}}}\n" for host in ("client", "server"))
+    (tmp_path / "xp.yaml").write_text(
+        f"version: 1\nhosts:\n{hosts}traffic: [{get}]\nsample: {{sockets: {sampled}}}\n"
+        "capture: [{host: client, snaplen: 100}]\n"
+    )
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    (warning,) = result.summary["warnings"]
+    assert warning.startswith("get: its initial subflow, over 'path0', was reset at ")
+    metrics = result.summary["metrics"]
+    if sampled == "500ms":
+        assert "`share` and `carried` are unknown" in warning
+        assert not [name for name in metrics if ".share." in name or ".carried." in name]
+    else:
+        lengths = fields(result, "client", "ip.src == 10.1.0.1 && ip.dst == 10.0.0.1 && tcp.len > 0", "tcp.len")
+        assert "after its last sample" in warning
+        assert 0 < result.metric("get.carried.path0") <= sum(int(length) for (length,) in lengths)
+
+
 @pytest.mark.parametrize("box", ["proxy: {}", "nat: {inside: [wifi]}", "firewall: {inside: [wifi]}"])
 def test_a_rebound_host_opens_connections_through_a_middlebox(
     mprun: Callable[..., Result], tmp_path: Path, box: str

@@ -13,7 +13,7 @@ from dataclasses import replace
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.experiment import HostEntry
-from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
+from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern, spread_hosts
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric, spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER
@@ -490,9 +490,8 @@ def check_path_managers(written: Mapping[str, HostEntry], known_paths: FlowPaths
     experiment = known_paths.experiment
     chosen = {
         host
-        for key, entry in written.items()
+        for host, entry in spread_hosts(written, list(experiment.hosts)).items()
         if entry.mptcp and {"path_manager", "endpoints"} & entry.mptcp.model_fields_set
-        for host in find_hosts(key, list(experiment.hosts))
     }
     told: set[str] = set()
     for n, flow in enumerate(experiment.traffic):

@@ -14,14 +14,13 @@ from mprun.inputs.keys.experiment import (
     DEFAULT_PROBE_PINGS,
     ExpectEntry,
     ExperimentFile,
-    HostEntry,
     RepeatEntry,
     is_link_name,
     name_link,
 )
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check
-from mprun.inputs.keys.pairing import find_hosts, is_pattern
+from mprun.inputs.keys.pairing import spread_hosts
 from mprun.inputs.keys.plot import METRICS_OF, SAMPLES
 from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
@@ -46,12 +45,6 @@ _MEANT: Mapping[str, Sequence[str]] = {
 }
 # The name of a sweep's cells in a statement.
 CELLS = "cells"
-
-
-def _spread(entries: Mapping[str, HostEntry], hosts: Sequence[str]) -> dict[str, HostEntry]:
-    """Return the entry of each host. A name comes before patterns, and a later pattern before an earlier one."""
-    found = {host: entry for key, entry in entries.items() if is_pattern(key) for host in find_hosts(key, hosts)}
-    return found | {key: entry for key, entry in entries.items() if not is_pattern(key)}
 
 
 def read_experiment(
@@ -126,7 +119,7 @@ def read_experiment(
         description=file.description,
         hosts={
             name: entry.fill(HostSpec, mptcp=entry.mptcp.settings() if entry.mptcp else Mptcp())
-            for name, entry in _spread(file.hosts, hosts or ()).items()
+            for name, entry in spread_hosts(file.hosts, hosts or ()).items()
         },
         traffic=flows,
         captures=tuple(entry.capture() for entry in file.capture),

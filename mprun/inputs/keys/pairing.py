@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import PlainValidator, WithJsonSchema
 
@@ -17,6 +17,7 @@ from mprun.inputs.keys.field import NAME_PATTERN, parse_name
 Pairing = Literal["all-to-all", "in-order", "permutation"]
 # Several hosts as they are written in a file. A single host is text.
 Several = tuple[str, ...]
+Entry = TypeVar("Entry")
 
 RANGE = ".."
 _PATTERN = re.compile(r"[a-zA-Z*?\[][a-zA-Z0-9_*?\[\]!-]*")
@@ -79,6 +80,12 @@ def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
             return ()
         return tuple(hosts[hosts.index(first) : hosts.index(last) + 1])
     return tuple(host for host in hosts if fnmatchcase(host, wanted))
+
+
+def spread_hosts(entries: Mapping[str, Entry], hosts: Sequence[str]) -> dict[str, Entry]:
+    """Return the entry of each host. A name comes before patterns, and a later pattern before an earlier one."""
+    found = {host: entry for key, entry in entries.items() if is_pattern(key) for host in find_hosts(key, hosts)}
+    return found | {key: entry for key, entry in entries.items() if not is_pattern(key)}
 
 
 def gather_hosts(wanted: str | Several, hosts: Sequence[str]) -> Several:

@@ -14,6 +14,7 @@ from mprun.inputs.keys.experiment import (
     DEFAULT_PROBE_PINGS,
     ExpectEntry,
     ExperimentFile,
+    HostEntry,
     RepeatEntry,
     is_link_name,
     name_link,

@@ -7,7 +7,7 @@ An axis is a parameter of the files, a property of a link (`path0.rate`), `kerne
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -112,11 +112,13 @@ class Matrix(Frozen):
         choices = [_rows(group, fixed) for group in self.groups]
         rows = (tuple(value for values in choice for value in values) for choice in product(*choices))
         # compare texts, as 0 and false, and 1 and 1.0, are equal in Python
-        different = {tuple((name, str(value)) for name, value in row): row for row in rows}
-        return tuple(row for row in different.values() if not self._is_excluded(dict(row)))
+        different = {_texts(row): row for row in rows}
+        excluded = [_texts(one.items()) for one in self.excluded]
+        return tuple(row for texts, row in different.items() if not any(one <= texts for one in excluded))
 
-    def _is_excluded(self, row: Mapping[str, Scalar]) -> bool:
-        return any(all(str(row[name]) == str(value) for name, value in one.items()) for one in self.excluded)
+
+def _texts(row: Iterable[tuple[str, Scalar]]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, str(value)) for name, value in row)
 
 
 def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[CellValues]:
@@ -163,8 +165,8 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
         document.refuse(("matrix",), f"has {matrix.count} cells: at most {MOST_CELLS} are allowed")
         return Matrix()
     matrix = Matrix(matrix.groups, tuple(_read_excluded(value.get(EXCLUDE), matrix, document)))
-    if not document.problems and len(matrix.cells({})) > MOST_CELLS:
-        document.refuse(("matrix",), f"has {len(matrix.cells({}))} cells: at most {MOST_CELLS} are allowed")
+    if not document.problems and (count := len(matrix.cells({}))) > MOST_CELLS:
+        document.refuse(("matrix",), f"has {count} cells: at most {MOST_CELLS} are allowed")
     return matrix
 
 

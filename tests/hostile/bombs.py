@@ -83,6 +83,14 @@ def matrix_of_a_billion(folder: Path) -> Called:
     return _validate(folder, EXPERIMENT + matrix)
 
 
+def exclusions(folder: Path) -> Called:
+    """Validate a matrix of 90,000 cells, each of which is compared with a hundred exclusions."""
+    axis = "{from: 1, to: 300, step: 1}"
+    excluded = ", ".join(f"{{a: {n}}}" for n in range(1, 101))
+    matrix = f"params: {{a: 1, b: 1}}\nmatrix: {{a: {axis}, b: {axis}, exclude: [{excluded}]}}\n"
+    return _validate(folder, EXPERIMENT + matrix)
+
+
 def aliases(folder: Path) -> Called:
     """Validate ten levels of lists that contain the level below ten times."""
     levels = [f"x-{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10 if n else ['a'] * 10)}]\n" for n in range(10)]
@@ -150,6 +158,7 @@ CASES: dict[str, Callable[[Path], Called]] = {
     "record: many entries": record_of_entries,
     "table: rows of zeros": table_of_zeros,
     "matrix: a billion cells": matrix_of_a_billion,
+    "matrix: exclusions": exclusions,
     "YAML: aliases of aliases": aliases,
     "YAML: deep lists": deep_lists,
     "YAML: a chain of flows": chain_of_flows,

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from decimal import Decimal
-from fractions import Fraction
 from typing import Literal
 
 from mprun.model.frozen import Frozen
@@ -373,7 +372,7 @@ def render_ratio(ratio: float, style: Style = "file") -> str:
     tc reads ten digits; people read four: `0.25 %`.
     """
     if style == "tc":
-        return f"{float(Fraction(str(ratio)) * 100):.10g}%"
+        return f"{float(Decimal(str(ratio)) * 100):.10g}%"
     if style == "people":
         return f"{ratio * 100:.4g} %"
     texts = (format(ratio * 100, f".{digits}f") + "%" for digits in range(18))

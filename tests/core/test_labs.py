@@ -76,6 +76,15 @@ def test_a_lab_has_its_pages(folder: Path) -> None:
         assert step.experiment.name in readme
 
 
+@pytest.mark.parametrize("folder", [one for one in FOLDERS if one.name[:2] not in ("10", "11", "13")], ids=str)
+def test_the_commands_of_a_page_are_the_steps_of_its_claims(folder: Path) -> None:
+    """Whoever types them has a run for each claim of the quick profile. The pages of the other labs show examples."""
+    typed = [set(line.split()) for line in (folder / "README.md").read_text().splitlines()]
+    for step in read_lab(folder).in_profile("quick").steps:
+        command = step.command(folder).replace("reqres/", "")
+        assert any(set(command.split()) <= words for words in typed), command
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in _links(page) if not (page.parent / link).exists()] == []

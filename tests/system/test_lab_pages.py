@@ -32,8 +32,6 @@ RUN = re.compile(r"mprun (-t \S+ -x \S+)")
 # The programs that a lab needs.
 PROGRAMS = {"06_multipath_quic": ("quic",), "08_multipath_scenarios": ("quic", "noq", "aioquic", "cmtsctp")}
 FILTER = re.compile(r"`((?:ip|sctp|tcp)(?:\.| &&)[^`]*)`")
-# These filters would need two more seconds of twenty hosts.
-NOT_MATCHED = {"tcp.analysis.retransmission", "tcp.analysis.out_of_order"}
 
 
 def is_tutorial(folder: Path) -> bool:
@@ -110,9 +108,9 @@ def assert_all_is_done(copy: Path) -> None:
 
 
 def filters_of(folder: Path) -> list[str]:
-    """Return the display filters of a README, without filters in sentences about conditions."""
+    """Return the display filters of a README."""
     found = (" ".join(one.split()) for one in FILTER.findall((folder / "README.md").read_text()))
-    return [one for one in dict.fromkeys(found) if one not in NOT_MATCHED]
+    return list(dict.fromkeys(found))
 
 
 def find_unmatched(filters: list[str], captures: list[Path]) -> list[str]:

@@ -77,13 +77,13 @@ def test_a_lab_has_its_pages(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", [one for one in FOLDERS if one.name[:2] not in ("10", "11", "13")], ids=lambda one: one.name
+    "folder", [one for one in FOLDERS if one.name[:2] not in ("02", "10", "11", "13")], ids=lambda one: one.name
 )
 def test_the_commands_of_a_page_are_the_steps_of_its_claims(folder: Path) -> None:
-    """Whoever types them has a run for each claim of the quick profile. The pages of the other labs show examples."""
+    """Whoever types them has a run for each claim of the quick profile. Pages of other labs have loops or examples."""
     typed = [set(line.split()) for line in (folder / "README.md").read_text().splitlines()]
     for step in read_lab(folder).in_profile("quick").steps:
-        command = re.sub(r"\b\w+/", "", step.command(folder))
+        command = step.command(folder)
         assert any(set(command.split()) <= words for words in typed), command
 
 

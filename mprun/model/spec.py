@@ -414,7 +414,7 @@ class Mptcp(Frozen):
 
         The kernel opens at most one per pair of addresses, and from each address to all addresses or to one.
         """
-        return self.subflows_per_pair > 1 or self.path_manager == "in-order"
+        return self.subflows_per_pair > 1 or self.path_manager in ("in-order", "ndiffports")
 
 
 class HostSpec(Frozen):

@@ -12,7 +12,7 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.captures import tshark
@@ -25,6 +25,7 @@ from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, C
 from mprun.errors import MprunError
 from mprun.machine.version import code_digest
 from mprun.model.intent import Intent
+from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
 from mprun.runs.run_directory import RunDirectory, read_table
 
@@ -89,7 +90,7 @@ def dissect(run: RunDirectory, progress: DissectionProgress, wanted: Iterable[tu
         ("subflows", SUBFLOW_COLUMNS, found.subflows),
     ):
         run.write_tables({name: polars.DataFrame(rows, schema=columns)})
-    run.write_frames("one_way_delays", DELAY_COLUMNS, _find_delays(run, pairs, progress, found))
+    run.write_frames("one_way_delays", DELAY_COLUMNS, _find_delays(run, pairs, facts, progress, found))
     kept = KeptReading(origin, found.packets, tuple(found.warnings))
     run.folder.write_json(KEPT, kept._asdict())
     return _collect(run, kept)
@@ -120,15 +121,27 @@ def _collect(run: RunDirectory, kept: KeptReading) -> Dissection:
 
 
 def _find_delays(
-    run: RunDirectory, pairs: Sequence[CapturePair], progress: DissectionProgress, found: Dissection
+    run: RunDirectory,
+    pairs: Sequence[CapturePair],
+    facts: Mapping[str, CaptureFacts],
+    progress: DissectionProgress,
+    found: Dissection,
 ) -> Iterator[polars.DataFrame]:
     packets = read_table(run.folder, "tables/packets.parquet")
+    counts = dict(packets.group_by("capture").len().collect().iter_rows())
+    short = {name: counts.get(name, 0) for name, one in facts.items() if counts.get(name, 0) < one.packets}
+    found.warnings += [
+        f"{name}: {number} of the {facts[name].packets} packets that the run captured were read: what is missing is "
+        "unknown, not lost"
+        for name, number in short.items()
+    ]
     intent = run.plan().intent
     there = {path.ends: path.name for flow in intent.traffic for path in flow.paths}
     paths = {ends[::-1]: name for ends, name in there.items()} | there
     flows = _flows(intent)
     for number, pair in enumerate(pairs):
         progress("comparing captures", number / len(pairs), f"{pair.sender} to {pair.receiver}")
+        pair = replace(pair, is_complete=pair.is_complete and pair.receiver not in short)
         delays, warnings = find_delays(packets, pair, paths, flows)
         found.warnings += warnings
         yield delays

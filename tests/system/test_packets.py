@@ -346,6 +346,26 @@ def test_a_cut_capture_is_read_up_to_the_cut(both: tuple[Result, dict[str, Any]]
     assert "no captures: its captures were removed: `mprun verify --keep" in nothing.err
 
 
+@pytest.mark.parametrize("share", [None, 0, 0.4], ids=["missing", "empty", "cut"])
+def test_what_a_damaged_capture_lacks_is_unknown_and_not_lost(
+    both: tuple[Result, dict[str, Any]], share: float | None, tmp_path: Path
+) -> None:
+    run, _ = both
+    copied = shutil.copytree(run.run, tmp_path / "copied", ignore=lambda *_: ["tables"])
+    capture = copied / "pcap/client.pcap"
+    if share is None:
+        capture.unlink()
+    else:
+        os.truncate(capture, int(capture.stat().st_size * share))
+    read = json.loads(call("packets", copied, "--json", cwd=tmp_path).out)
+    back = [one for one in read["one_way_delays"] if one["to"] == "client"]
+    assert [one["lost"] for one in back] == [0, 0]
+    assert sum(one["unknown"] for one in back) > 0
+    whole = run.summary["captures"]["client"]["packets"]
+    (said,) = [text for text in read["warnings"] if f"of the {whole} packets that the run captured were read" in text]
+    assert said.startswith("client: ")
+
+
 @needs_root
 @pytest.mark.parametrize(
     ("script", "status", "said"),

@@ -22,7 +22,7 @@ from mprun.inputs.keys import trace_file
 from mprun.inputs.keys.event import PROPERTIES, EventEntry
 from mprun.inputs.keys.file_model import explain
 from mprun.inputs.keys.impairment import spread_directions
-from mprun.inputs.keys.link import find_disagreements
+from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
@@ -48,6 +48,7 @@ from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, TIME, hold_rate, tell_r
 from mprun.workloads.tool import time_limit_of
 
 MOST_CHANGES = 100_000
+_TOO_MANY = f"amount to more than {MOST_CHANGES} changes: use longer steps"
 # The rebindings of an address. A derived subnet of 24 bits has 252 addresses for them.
 MOST_REBINDINGS = 250
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
@@ -59,14 +60,14 @@ PropertyT = TypeVar("PropertyT")
 
 
 class ScheduleRow(Frozen):
-    """A row of a schedule: its line, its time after the schedule's beginning, and its event.
+    """A row of a schedule: its line, its time after the schedule's beginning, and the properties that it sets.
 
-    The event is None if the row changes nothing or has a problem.
+    The properties are None if the row changes nothing or has a problem.
     """
 
     line: int
     at_ns: int
-    entry: EventEntry | None
+    set: DirectionProperties | None
 
 
 class ReadEvent(Frozen):
@@ -82,7 +83,14 @@ class ReadEvent(Frozen):
 
 def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[ReadEvent, ...]:
     """Read events with their schedules. Problems of schedules go to the document."""
-    return tuple(_read_event(entry, ("events", n), document) for n, entry in enumerate(entries))
+    read: list[ReadEvent] = []
+    rows = 0
+    for n, entry in enumerate(entries):
+        read.append(_read_event(entry, ("events", n), document) if rows <= MOST_CHANGES else ReadEvent(entry))
+        rows += len(read[-1].rows)
+    if rows > MOST_CHANGES:
+        document.refuse(("events",), _TOO_MANY)
+    return tuple(read)
 
 
 def _read_event(entry: EventEntry, position: ValuePath, document: Document) -> ReadEvent:
@@ -98,7 +106,7 @@ def _read_event(entry: EventEntry, position: ValuePath, document: Document) -> R
         file, read = found
     _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
     rows = (
-        ScheduleRow(line, at_ns, _read_row(entry, file, line, cells, document) if cells else None)
+        ScheduleRow(line, at_ns, _read_row(file, line, cells, document) if cells else None)
         for line, at_ns, cells in read
     )
     return ReadEvent(entry, file, tuple(rows))
@@ -118,15 +126,13 @@ def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: D
         document.warnings[InputProblem(file, line, ("rate",), message + counted)] = None
 
 
-def _read_row(
-    entry: EventEntry, file: str, line: int, cells: Mapping[str, object], document: Document
-) -> EventEntry | None:
-    """Return a row as an event."""
+def _read_row(file: str, line: int, cells: Mapping[str, object], document: Document) -> DirectionProperties | None:
+    """Return the properties of a row."""
     try:
-        return EventEntry.model_validate({"at": "0s", "link": entry.link, "set": cells})
+        return DirectionProperties.model_validate(cells)
     except ValidationError as error:
-        for path, text in explain(EventEntry, error):
-            document.add_problem(InputProblem(file, line, path[1:], text))
+        for path, text in explain(DirectionProperties, error):
+            document.add_problem(InputProblem(file, line, path, text))
         return None
 
 
@@ -150,6 +156,8 @@ class Timeline:
         self._links = {link.name: link for link in links}
         self._document = document
         self._rebindings: dict[tuple[str, str], Counter[Rebound]] = {}
+        # of all rate traces that have been read
+        self._intervals = 0
 
     def lay(self, events: Sequence[ReadEvent]) -> tuple[Change, ...]:
         """Return all changes in the order of time, one for each moment of a link. Problems go to the document."""
@@ -181,7 +189,7 @@ class Timeline:
         return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
 
     def _refuse_number(self) -> tuple[Change, ...]:
-        self._document.refuse(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
+        self._document.refuse(("events",), _TOO_MANY)
         return ()
 
     def _rebind(self, n: int, entry: EventEntry) -> Iterator[tuple[_Order, Change]]:
@@ -234,10 +242,10 @@ class Timeline:
         elif entry.trace is not None:
             yield from self._lay_rate_trace(entry, n, entry.trace)
         else:
-            key, rows = "set", [(0, entry)]
+            key, rows = "set", [(0, entry.set)]
             if entry.schedule is not None:
-                key, rows = "schedule", [(row.at_ns, row.entry) for row in event.rows if row.entry is not None]
-            for at_ns, row in ((start_ns + offset_ns, row) for offset_ns, row in rows for start_ns in starts):
+                key, rows = "schedule", [(row.at_ns, row.set) for row in event.rows if row.set is not None]
+            for at_ns, given in ((start_ns + offset_ns, given) for offset_ns, given in rows for start_ns in starts):
                 end_ns = None if entry.lasts is None else at_ns + entry.lasts
                 times = [at_ns]
                 if entry.over is not None:
@@ -245,7 +253,7 @@ class Timeline:
                 course = partial(PropertyCourse, at_ns, (n, next(numbers)), (*position, key))
                 yield {
                     track: course([(one, value) for one in times], end_ns, is_ramp=entry.over is not None)
-                    for track, value in _values(entry, row)
+                    for track, value in _values(entry, given)
                 }
 
     def _lay_rate_trace(self, entry: EventEntry, n: int, name: str) -> Iterator[dict[Track, PropertyCourse]]:
@@ -259,10 +267,14 @@ class Timeline:
                 return trace_file.read_rates(text, entry.interval), list(trace_file.number_lines(text))
             return trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES), []
 
+        if self._intervals > trace_file.MOST_INTERVALS:
+            self._refuse_number()
+            return
         found = self._document.companion(position, name, read, tuple(TRACES))
         if found is None:
             return
         file, (trace, written) = found
+        self._intervals += len(trace.rates)
         _warn_of_rates(file, written, self._document)
         sides = _SIDES[entry.direction]
         if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
@@ -285,8 +297,8 @@ class Timeline:
             self._document.refuse(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
             return
         steps: dict[Track, list[tuple[int, Any]]] = {}
-        for at_ns, row in _repeat([(row.at_ns, row.entry) for row in played], last.at_ns, entry):
-            for track, value in _values(entry, row) if row is not None else ():
+        for at_ns, given in _repeat([(row.at_ns, row.set) for row in played], last.at_ns, entry):
+            for track, value in _values(entry, given) if given is not None else ():
                 if track.side in _SIDES[entry.direction]:
                     steps.setdefault(track, []).append((at_ns, value))
         position = ("events", n, "trace")
@@ -410,18 +422,18 @@ def _sides(link: LinkSpec) -> BothWays:
     return link.forward, link.reverse
 
 
-def _values(about: EventEntry, entry: EventEntry) -> Iterator[tuple[Track, Any]]:
-    """Yield each target that an event changes, and the new value. entry: the event, or a row of its schedule."""
-    if about.host is not None and about.address is not None:
-        yield Track(about.address, "is_there", host=about.host), entry.state == "added"
+def _values(entry: EventEntry, given: DirectionProperties | None) -> Iterator[tuple[Track, Any]]:
+    """Yield each target that an event changes, and the new value. given: the properties that it or a row of it sets."""
+    if entry.host is not None and entry.address is not None:
+        yield Track(entry.address, "is_there", host=entry.host), entry.state == "added"
         return
-    assert about.link is not None
-    if entry.set is None:
-        yield Track(about.link, "is_up"), entry.state == "up"
+    assert entry.link is not None
+    if given is None:
+        yield Track(entry.link, "is_up"), entry.state == "up"
         return
-    for side, values in enumerate(entry.set.given()):
+    for side, values in enumerate(given.given()):
         for name, value in values.items():
-            yield Track(about.link, name, side), value
+            yield Track(entry.link, name, side), value
 
 
 def _repeat(

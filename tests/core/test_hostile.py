@@ -200,6 +200,8 @@ QUICK_BOMBS = (
     "YAML: thousands of problems",
     "YAML: flows over one link",
     "YAML: repetitions",
+    "schedule: many rows",
+    "trace: many intervals",
     "YAML: pairs",
 )
 

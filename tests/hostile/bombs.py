@@ -132,6 +132,19 @@ def shared_link(folder: Path) -> Called:
     return _validate(folder, "version: 1\ntraffic:\n" + flow * 1500)
 
 
+def schedule(folder: Path) -> Called:
+    """Validate a schedule of 200,000 rows."""
+    (folder / "rows.csv").write_text("at,rate\n" + "".join(f"{n}ms,{n % 9 + 1}mbit\n" for n in range(200_000)))
+    return _validate(folder, EXPERIMENT, ONE_PATH + "events: [{link: path0, schedule: rows.csv}]\n")
+
+
+def traces(folder: Path) -> Called:
+    """Validate a trace of a million intervals a hundred times. It has two rates."""
+    (folder / "trace").write_text("1\n1000000\n")
+    event = "  - {link: path0, trace: trace, interval: 1ms}\n"
+    return _validate(folder, EXPERIMENT, f"{ONE_PATH}events:\n{event * 100}")
+
+
 def repetitions(folder: Path) -> Called:
     """Validate 300 flows that are repeated a thousand times each."""
     flow = "  - {tool: ping, from: client, to: server, repeat: {times: 1000, pause: 1s}}\n"
@@ -166,6 +179,8 @@ CASES: dict[str, Callable[[Path], Called]] = {
     "YAML: thousands of problems": problems,
     "YAML: flows over one link": shared_link,
     "YAML: repetitions": repetitions,
+    "schedule: many rows": schedule,
+    "trace: many intervals": traces,
     "YAML: pairs": pairs,
 }
 

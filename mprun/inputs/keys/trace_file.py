@@ -19,6 +19,7 @@ from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rat
 
 # More rates than a run may have changes.
 MOST_INTERVALS = 1_000_000
+MOST_ROWS = 100_000
 
 
 # The line of a row, its time in ns, and its non-empty cells.
@@ -126,6 +127,8 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
             raise TraceError(line, f"{cells[0]} is the time of the row before too: keep one of the two rows")
         if at_ns < before:
             raise TraceError(line, f"{cells[0]} is before the time of the row before: sort the schedule")
+        if len(found) == MOST_ROWS:
+            raise TraceError(line, f"is more than the {MOST_ROWS} rows that a schedule may have: thin the file out")
         before = at_ns
         found.append((line, at_ns, _by_property(header[1:], cells[1:])))
     if not found:

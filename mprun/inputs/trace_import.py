@@ -91,7 +91,8 @@ def import_csv(text: str, columns: Sequence[Column]) -> ImportedTrace:
             if header.count(column.header) != 1:
                 raise TraceError(1, f"no column '{column.header[:40]}'; columns: {', '.join(header)[:200]}")
         indices = [header.index(column.header) for column in columns]
-        rows, raised = _read_rows(lines, columns, indices, len(header))
+        numbered = ((lines.line_num, cells) for cells in lines)
+        rows, raised = _read_rows(numbered, columns, indices, len(header))
     except csv.Error as error:
         raise TraceError(lines.line_num, f"is no CSV: {error}") from None
     names = [column.key for column in columns if column.key != "time"]
@@ -110,11 +111,15 @@ def _bounded(text: str) -> list[str]:
 
 
 def _read_rows(
-    lines: Iterator[list[str]], columns: Sequence[Column], indices: Sequence[int], width: int
+    numbered: Iterator[tuple[int, list[str]]], columns: Sequence[Column], indices: Sequence[int], width: int
 ) -> tuple[list[tuple[int, list[str]]], int]:
+    """Return the time and the spelled values of each row, and the number of rates that were raised.
+
+    numbered: the cells of each row with its line.
+    """
     rows: list[tuple[int, list[str]]] = []
     begin_ns, raised = None, 0
-    for number, cells in enumerate(lines, 2):
+    for number, cells in numbered:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != width:

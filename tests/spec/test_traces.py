@@ -165,6 +165,7 @@ def test_rates_of_traces_are_whole_bytes_per_second(tmp_path: Path) -> None:
         ("t,dl\n0,1000000\n1,2\n", ":2: rate: '1000gbit' is above 100gbit"),
         ("t,dl\n" + "\n".join(f"{n},1" for n in range(50_001)), ":50002: is more than the 50000 rows"),
         ("t,dl\n0,five\n1,2\n", ":2: rate: 'five' is no number"),
+        ('t,dl,note\n0,5,"one\ntwo"\n1,five,\n', ":4: rate: 'five' is no number"),
         ("t,dl\n0," + "9" * 200 + "\n1,2\n", ":2: rate: '9999"),
     ],
 )

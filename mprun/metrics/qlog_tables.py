@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mprun.metrics.evidence import FlowOutputs
@@ -101,8 +102,9 @@ def _find_ends(flow: AddressedFlow, traces: Mapping[str, QlogTrace], outputs: Fl
 def _find_zero(flow: AddressedFlow, client: QlogTrace, outputs: FlowOutputs) -> int:
     """Return the origin of a client's trace: what our client prints, or else as for a stack of the user."""
     if not quic_stack.own_stack(flow) and flow.tool == "quic":
-        report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
-        return report.offset_ns
+        # the output of a client that was stopped may be incomplete
+        with suppress(quic_connection.ReportError):
+            return quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns).offset_ns
     return quic_stack.find_zero(flow, client, outputs)
 
 

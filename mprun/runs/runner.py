@@ -285,12 +285,15 @@ def tell_changes(run: RunDirectory) -> tuple[str, ...]:
 def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again from its raw output.
 
-    Do nothing if the run ended before its raw output was complete. Raises RunError if raw output was removed.
+    Do nothing if the run ended before its raw output was complete. Raises RunError if raw output was removed, and
+    MprunError if it is damaged.
     """
     if lost := run.lost_files():
         raise RunError(f"{run.path}: has no {name_some(lost, 1)}, from which its tables are made")
     if run.has("agent.json"):
-        _measure(run, _evidence_in(run, run.plan().intent, run.agent_report()))
+        evidence = _evidence_in(run, run.plan().intent, run.agent_report())
+        with reading(run.path / "logs"):
+            _measure(run, evidence)
 
 
 def _evidence_in(run: RunDirectory, intent: Intent, agent: AgentReport) -> Evidence:

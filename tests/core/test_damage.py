@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,15 @@ def test_a_damaged_run_makes_no_traceback(seed: int, tmp_path: Path) -> None:
     for verb in draw.sample(QUICK, 2):
         called = call_verb(verb, run)
         assert called.error is None or str(called.error)
+
+
+def test_tables_are_not_made_from_a_damaged_log_with_a_traceback(tmp_path: Path) -> None:
+    run = copy_run(tmp_path)
+    shutil.rmtree(run / "tables")
+    log = run / "logs" / "probe.path0.out"
+    log.write_text(log.read_text().replace("mdev = ", "mdev = ."))
+    for verb in ("show", "bundle"):
+        assert f"{run}/logs: damaged: ValueError" in str(call(verb, str(run)).error)
 
 
 @pytest.mark.parametrize("words", [("verify",), ("runs", "rerun"), ("runs", "show")])

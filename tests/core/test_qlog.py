@@ -312,6 +312,17 @@ def test_a_damaged_qlog_is_a_warning() -> None:
     assert set(found.tables[0][2]["end"]) == {"client"}
 
 
+def test_the_qlog_of_a_client_whose_output_is_cut_is_read() -> None:
+    """Before, the summary of the run ended with a traceback."""
+
+    class Stopped(Left):
+        def log(self, process: str, stream: str = "out") -> str:
+            return super().log(process, stream)[:-1]
+
+    [packets, *_] = tables_of(placed("noq"), Stopped(client_sqlog=CLIENT)).values()
+    assert packets[0]["time_ns"] == 500 * MS
+
+
 @pytest.mark.parametrize("time", ["NaN", "1e400", "1e17", "-1e30", "1" + "0" * 400])
 def test_an_event_at_a_time_that_no_clock_shows_is_a_warning(time: str) -> None:
     """Before, such an event ended the summary of a run with a traceback."""

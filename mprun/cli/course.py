@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mprun.cli import options
 from mprun.cli.completion import complete_labs
 from mprun.machine.packaged import find_labs
 
@@ -17,7 +18,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("target", metavar="DIRECTORY|FILE.zip", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DIRECTORY|FILE.zip", type=options.Target(is_folder=True))
 @click.argument("names", metavar="[LAB]...", nargs=-1, shell_complete=complete_labs)
 def export(target: Path, names: tuple[str, ...]) -> None:
     """Write labs, kernel, schemas and a hand-out of two pages to a new folder or to one archive.

@@ -96,7 +96,7 @@ def build(
 
 @command.command()
 @click.argument("kind", type=click.Choice(["scheduler", "congestion"]))
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE.c")
+@click.argument("file", type=options.Target(), metavar="FILE.c")
 def template(kind: AdditionKind, file: Path) -> None:
     """Write a C file with a scheduler or a congestion control to start from.
 
@@ -135,7 +135,7 @@ def list_(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=options.Target())
 @options.text("--name", "TEXT", "Export the kernel NAME.", default="default", shell_complete=complete_kernels)
 def export(file: Path, name: str) -> None:
     """Write a kernel and the built traffic tools to one archive, for machines without a compiler.

@@ -122,7 +122,7 @@ def show(name: str | None, profile: LabProfile) -> None:
 
 @command.command()
 @click.argument("name", metavar="LAB", shell_complete=complete_labs)
-@click.argument("directory", metavar="[DIRECTORY]", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", metavar="[DIRECTORY]", required=False, type=options.Target(is_file=False))
 def start(name: str, directory: Path | None) -> None:
     """Copy a lab to DIRECTORY, to work on it.
 

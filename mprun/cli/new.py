@@ -16,7 +16,7 @@ _KINDS = ("multi-path", "line", "graph")
 
 
 @click.command()
-@click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("directory", default=".", type=options.Target(is_file=False))
 @options.choice(
     "--topology kind", _KINDS, "Choose the network to start from. `graph` lists nodes and links.", "multi-path"
 )

@@ -72,8 +72,10 @@ class Target(click.Path):
     has_folder: the folder of the file must exist. takes_dash: `-` is standard output.
     """
 
-    def __init__(self, is_file: bool = True, has_folder: bool = False, takes_dash: bool = False) -> None:
-        super().__init__(file_okay=is_file, dir_okay=not is_file, allow_dash=takes_dash, path_type=Path)
+    def __init__(
+        self, is_file: bool = True, is_folder: bool = False, has_folder: bool = False, takes_dash: bool = False
+    ) -> None:
+        super().__init__(file_okay=is_file, dir_okay=is_folder or not is_file, allow_dash=takes_dash, path_type=Path)
         self._has_folder = has_folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:

@@ -249,17 +249,8 @@ class RunDirectory(OutputDirectory):
     def reserve(cls, parent: Path, title: str, digest: str) -> Path:
         """Return an empty directory with the name of a new run. Raises MachineError if it cannot be made."""
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{title}-{digest[:8]}"
-        try:
-            invoking_user.make_folder(parent)
-            refuse_taken(parent / LATEST)
+        with making_in(parent, LATEST):
             path = take_name(parent, stem, "", lambda path: path.mkdir())
-        except (FileExistsError, FileNotFoundError) as error:
-            raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
-        except OSError as error:
-            if error.errno not in (errno.EROFS, errno.EACCES):
-                raise
-            reason = os.strerror(error.errno).lower()
-            raise MachineError(f"{parent}: cannot be written: {reason}: give another with -o") from error
         point(parent / LATEST, path.name)
         invoking_user.give_at_exit(path)
         return path
@@ -748,6 +739,25 @@ def _list_below(parent: Path) -> list[Path]:
         with contextlib.suppress(OSError):
             found += [one / "runs"] if list_runs(one / "runs") else []
     return found
+
+
+@contextlib.contextmanager
+def making_in(parent: Path, latest: str) -> Iterator[None]:
+    """Make the folder of results, in which the block makes another. Raises MachineError if one cannot be made.
+
+    latest: the link to the newest result.
+    """
+    try:
+        invoking_user.make_folder(parent)
+        refuse_taken(parent / latest)
+        yield
+    except (FileExistsError, FileNotFoundError) as error:
+        raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        reason = os.strerror(error.errno).lower()
+        raise MachineError(f"{parent}: cannot be written: {reason}: give another with -o") from error
 
 
 def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], object]) -> Path:

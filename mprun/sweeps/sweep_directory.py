@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mprun.errors import MprunError, SpecError
-from mprun.machine import invoking_user
 from mprun.metrics.cell_run import CellRun
 from mprun.model.codec import PLAIN
 from mprun.model.scalar import spell_values
@@ -83,13 +82,12 @@ class SweepDirectory(OutputDirectory):
     @classmethod
     def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
         """Create a sweep under `parent`. It appears complete or not at all."""
-        invoking_user.make_folder(parent)
-        run_directory.refuse_taken(parent / LATEST)
+        made = parent / f".sweep-{os.urandom(8).hex()}"
+        with run_directory.making_in(parent, LATEST):
+            made.mkdir()
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
                 shutil.rmtree(stale, ignore_errors=True)
-        made = parent / f".sweep-{os.urandom(8).hex()}"
-        made.mkdir()
         folder = Folder(made)
         folder.make("inputs")
         for name, text in inputs.items():

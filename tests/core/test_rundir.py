@@ -24,6 +24,9 @@ from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import call, call_verb, copy_run, make_sweep
 
+# The kernel's folder in which nobody can make another.
+PROC = Path("/proc/x")
+
 
 @pytest.mark.parametrize(
     ("values", "found"),
@@ -103,6 +106,13 @@ def test_no_run_begins_where_a_link_cannot_be_made(tmp_path: Path, is_folder: bo
     with pytest.raises(MachineError, match=r"/latest-sweep: is a .*: rename or remove it"):
         SweepDirectory.create(runs, record, {})
     assert sorted(path.name for path in runs.iterdir()) == ["latest", "latest-sweep"]
+
+
+def test_a_folder_that_takes_no_results_is_named(tmp_path: Path) -> None:
+    record = SweepDirectory(make_sweep(tmp_path)).record
+    for make in (lambda: RunDirectory.create(PROC, "a-b", "0" * 64), lambda: SweepDirectory.create(PROC, record, {})):
+        with pytest.raises(MachineError, match="no directory '/proc/x' can be made there: give another with -o"):
+            make()
 
 
 def test_what_killed_processes_left_goes_with_the_next_of_its_kind(tmp_path: Path) -> None:

@@ -72,13 +72,14 @@ def format_mean(metric: Statistic | None, confidence: float) -> str:
 def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
     """Return a mean and half its interval, such as 36.90 and 0.12: two digits of the half, the mean to the same place.
 
-    alone: the mean without an interval. The half is 0 if half the interval is more than a hundred times finer
-    than the last digit of `alone`.
+    alone: the mean without an interval. Below a hundredth of its last digit, the half is that bound with `<`, or 0 if
+    it is no more than the rounding of equal values.
     """
     rounded = Decimal(f"{half:.1e}")
     digits = 1 - rounded.adjusted()
-    if not half or digits > 3 - int(alone.as_tuple().exponent):
-        return str(alone), "0"
+    exponent = int(alone.as_tuple().exponent)
+    if not half or digits > 3 - exponent:
+        return str(alone), "0" if half <= ROUNDING * abs(mean) else f"<{Decimal(1).scaleb(exponent - 2):f}"
     return f"{mean:.{max(0, digits)}f}", f"{rounded:f}"
 
 
@@ -106,6 +107,8 @@ MAIN = (
     *("subflows", "share", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
 )
 MOST_MAIN = 5
+# The rounding of a mean and an interval of equal values, as a part of the mean.
+ROUNDING = 1e-12
 # Metrics that explain others, and that a first look leaves out.
 SECONDARY = ("bytes", "carried", "joined", "srtt", "resent", "flapping", "reinjected", "packets", "cpu")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -149,7 +150,9 @@ def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
 
 def _tiles(study: Study, summary: SweepSummary) -> Iterator[Tile]:
     runs = summary.runs
-    yield Tile("cells", str(len(study.cells)), " × ".join(f"{len(v)} {name}" for name, v in study.axes.items()))
+    # axes of a `zip`, and cells that are left out, are no product
+    sign = " × " if math.prod(map(len, study.axes.values())) == len(study.cells) else ", "
+    yield Tile("cells", str(len(study.cells)), sign.join(f"{len(v)} {name}" for name, v in study.axes.items()))
     yield Tile("runs", str(runs.total), f"{runs.passed} passed")
 
 

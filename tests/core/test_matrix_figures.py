@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from mprun.model.spec import Plot
-from mprun.model.sweep_files import Statistic
+from mprun.model.sweep_files import RunCounts, Statistic, SweepSummary
 from mprun.reports.chart import COLUMN, _Painting, paint
 from mprun.reports.sweep_figures import Study, choose, draw, draw_sweep, lacking
+from mprun.reports.sweep_page import _tiles
 from tests.summaries import CELL
 
 pytestmark = pytest.mark.slow
@@ -160,3 +161,11 @@ def test_an_interval_below_zero_does_not_move_the_axis() -> None:
         assert chart is not None
         bottom = _Painting(chart, COLUMN).figure.axes[0].get_ylim()[0]
         assert bottom == lowest if lowest is not None else bottom < 0
+
+
+def test_only_crossed_axes_are_shown_as_a_product() -> None:
+    whole = study({"cc": AXES["cc"], "path0.rate": AXES["path0.rate"]})
+    summary = SweepSummary("passed", True, RunCounts(18, 0, 0), tuple(whole.cells), (), ())
+    zipped = replace(whole, cells=whole.cells[:3])
+    found = [next(_tiles(one, summary)) for one in (whole, zipped)]
+    assert [(one.value, one.note) for one in found] == [("6", "2 cc × 3 path0.rate"), ("3", "2 cc, 3 path0.rate")]

@@ -615,6 +615,7 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
         (955_680.0, 0.34, "bit/s", "955.68000 ± 0.00034 kbit/s"),
         (8.6e6, 1.2e-7, "bit/s", "8.60 ± 0 Mbit/s"),
         (8.6e6, 0.0, "bit/s", "8.60 ± 0 Mbit/s"),
+        (11.16e6, 50.0, "bit/s", "11.16 ± <0.0001 Mbit/s"),
         (0.04, 0.0015, "s", "40.0 ± 1.5 ms"),
         (0.5, 0.25, "share", "50 ± 25 %"),
         (3.0, 1.0, "1", "3.0 ± 1.0"),

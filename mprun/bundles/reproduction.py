@@ -101,8 +101,6 @@ class Original(Frozen):
     def find_difference(self, place: str, again: RunDirectory) -> str | None:
         """Return the first artifact in which the repetition of the run at a place differs; None if all are equal."""
         if self.artifacts is None:
-            if isinstance(self.source, RunDirectory):
-                return first_difference(self.source, again)
             run = RunDirectory(self.source.folder.below(place))
             return first_difference(run, again, with_captures=has_captures(run.artifacts()))
         artifacts = self.artifacts.get(place)

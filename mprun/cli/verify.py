@@ -147,13 +147,14 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
 
     for fact, (then, now) in done.facts.items():
         click.echo(f"note: {plain(fact)}: {plain(then)} then, {plain(now)} now", err=True)
+    again = RunDirectory(done.path)
     if is_kept:
-        again = RunDirectory(done.path)
         show_summary(again.summary(), again)
     if done.closeness == "identical":
         assert isinstance(original.source, RunDirectory)
         count = len(list(original.source.artifacts()))
-        click.echo(f"identical: {count} artifacts of {original.source.name}, byte by byte")
+        without = "" if again.captures().keys() == original.source.captures().keys() else "; its captures were removed"
+        click.echo(f"identical: {count} artifacts of {original.source.name}, byte by byte{without}")
     else:
         click.echo(f"different: {done.differences[0]}")
         if divergence is not None:

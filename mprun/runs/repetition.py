@@ -59,7 +59,7 @@ def has_captures(artifacts: Iterable[str]) -> bool:
 def first_difference(one: RunDirectory, other: RunDirectory, with_captures: bool = True) -> str | None:
     """Return a message with the first artifact and byte in which two runs differ; None if they are identical.
 
-    with_captures: compare captures too. A run of a sweep may have kept none.
+    with_captures: compare captures too. A run may have kept none.
     """
     ours, theirs = (
         {name for name in run.artifacts() if with_captures or not name.startswith(CAPTURES)} for run in (one, other)

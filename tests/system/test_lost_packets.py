@@ -144,6 +144,11 @@ def test_the_packets_of_the_join_are_found(files: Path) -> None:
     again = call("runs", "rerun", sweep / bad["MP_JOIN SYN"]["run"], cwd=files)
     assert again.status == 1
     assert "1 of 2 subflows" in again.out
+    # a run that passed has lost its captures, which is no difference
+    passed = next(one for one in report["packets"] if one["status"] == "passed")
+    same = call("verify", "--keep", sweep / passed["run"], cwd=files)
+    assert same.status == 0, same.out
+    assert same.out.rstrip().endswith("byte by byte; its captures were removed")
 
 
 def test_a_study_repeats_and_says_what_to_do(files: Path) -> None:

@@ -32,7 +32,10 @@ def command() -> None:
 @options.metrics(
     help="Write this metric. Can be repeated. Default: the metrics in `expect` and `show`, or all if there are none."
 )
-@options.to("Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.")
+@options.to(
+    "Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.",
+    type=options.Target(baseline.HEAD.encode()),
+)
 def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""
     beside, stem = Path(files.experiment).parent, f"{Path(files.topology).stem}-{Path(files.experiment).stem}"

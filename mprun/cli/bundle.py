@@ -21,7 +21,8 @@ _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".xz", ".7z")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @options.to(
-    "Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.", type=options.Target(has_folder=True)
+    "Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.",
+    type=options.Target(b"PK", has_folder=True),
 )
 @options.text(
     "--license licence", "SPDX|URL", "Set the licence of the bundle: an SPDX identifier, such as CC-BY-4.0, or a URL."

@@ -25,7 +25,9 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
     "Choose the format. Default: the suffix of --to, or svg without --to.",
 )
 @options.to(
-    "Write the picture to FILE, or to standard output if it is `-`.", earlier=True, type=options.Target(takes_dash=True)
+    "Write the picture to FILE, or to standard output if it is `-`.",
+    earlier=True,
+    type=options.Target(b"<", b"\x89PNG", b"graph ", takes_dash=True),
 )
 @click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")
 def command(files: options.FileOptions, language: str | None, target: Path | None, addresses: bool) -> None:

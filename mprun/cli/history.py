@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("history")
 @click.argument("folder", type=click.Path(exists=True, path_type=Path), default=Path(), metavar="[DIRECTORY]")
-@options.to("Write the page to FILE.", default=Path("history.html"))
+@options.to("Write the page to FILE.", default=Path("history.html"), type=options.Target(b"<"))
 @click.option("--json", "as_json", is_flag=True, help="Print the values as JSON instead of a page.")
 def command(folder: Path, target: Path, as_json: bool) -> None:
     """Draw the values of all baselines below a directory over the commits of its git repository.

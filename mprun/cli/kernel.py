@@ -135,7 +135,7 @@ def list_(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("file", type=options.Target())
+@click.argument("file", type=options.Target(b"PK", has_folder=True))
 @options.text("--name", "TEXT", "Export the kernel NAME.", default="default", shell_complete=complete_kernels)
 def export(file: Path, name: str) -> None:
     """Write a kernel and the built traffic tools to one archive, for machines without a compiler.
@@ -249,7 +249,7 @@ def info(name: str, as_json: bool) -> None:
 @click.option("--at", "time", metavar="TIME", help="Run one test until this time from its boot, in gdb.")
 @options.gdb_commands
 @options.file("--known", help="Add the known failures in FILE, which do not fail the command.")
-@click.option("--junit", metavar="FILE", type=options.Target(), help="Write JUnit's XML.")
+@click.option("--junit", metavar="FILE", type=options.Target(b"<"), help="Write JUnit's XML.")
 @click.option("--tap", "as_tap", is_flag=True, help="Print the results as TAP.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def test(

@@ -69,19 +69,26 @@ class ResultFolder(click.Path):
 class Target(click.Path):
     """A file or a folder to be written. Its place is checked before anything takes time.
 
+    begins: the first bytes of what is written. A file that begins otherwise is refused. Empty: any file is taken.
     has_folder: the folder of the file must exist. takes_dash: `-` is standard output.
     """
 
     def __init__(
-        self, is_file: bool = True, is_folder: bool = False, has_folder: bool = False, takes_dash: bool = False
+        self,
+        *begins: bytes,
+        is_file: bool = True,
+        is_folder: bool = False,
+        has_folder: bool = False,
+        takes_dash: bool = False,
     ) -> None:
         super().__init__(file_okay=is_file, dir_okay=is_folder or not is_file, allow_dash=takes_dash, path_type=Path)
+        self._begins = begins
         self._has_folder = has_folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if path.suffix in (".yaml", ".yml") and path.is_file():
-            self.fail(f"'{path}' exists, and may be a topology or an experiment: name another file", param, ctx)
+        if path.is_file() and (path.suffix in (".yaml", ".yml") or not self._is_of_kind(path)):
+            self.fail(f"'{path}' exists, and is no file of the kind to be written: name another file", param, ctx)
         if (self.allow_dash and path == Path("-")) or (self.file_okay and path.exists()):
             return path
         if self._has_folder and not path.parent.is_dir():
@@ -93,6 +100,11 @@ class Target(click.Path):
         except OSError as error:
             reason = "is a file" if not folder.is_dir() else (error.strerror or str(error)).lower()
             self.fail(f"'{folder}' takes no new files ({reason}): name another place", param, ctx)
+
+    def _is_of_kind(self, path: Path) -> bool:
+        with path.open("rb") as file:
+            head = file.read(max(map(len, self._begins), default=0))
+        return not head or head.startswith(self._begins)
 
 
 def confirm(question: str) -> bool:
@@ -160,7 +172,7 @@ parent = text(
 )
 
 
-_verdict = partial(click.option, type=Target(has_folder=True), metavar="FILE")
+_verdict = partial(click.option, metavar="FILE")
 _keep = partial(
     choice,
     "--keep",
@@ -240,8 +252,14 @@ _RUNS: Mapping[str, Decorator] = {
     "keep.failed": _keep(default="failed"),
 }
 _VERDICTS: Mapping[str, Decorator] = {
-    "junit": _verdict("--junit", help="Write the verdict on each expectation to FILE as JUnit XML."),
-    "tap": _verdict("--tap", help="Write the verdict on each expectation to FILE as TAP."),
+    "junit": _verdict(
+        "--junit",
+        type=Target(b"<", has_folder=True),
+        help="Write the verdict on each expectation to FILE as JUnit XML.",
+    ),
+    "tap": _verdict(
+        "--tap", type=Target(b"TAP", has_folder=True), help="Write the verdict on each expectation to FILE as TAP."
+    ),
 }
 
 
@@ -348,6 +366,10 @@ class VerdictOptions(Frozen):
 
     junit: Path | None = None
     tap: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.junit is not None and self.junit == self.tap:
+            raise click.UsageError(f"--junit and --tap name one file, {self.tap}: name two")
 
     @property
     def is_wanted(self) -> bool:

@@ -72,7 +72,7 @@ def _split(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
     "--html page",
     "FILE",
     "Write the list to FILE as a page with a table to sort and filter. It links to the reports.",
-    type=options.Target(has_folder=True),
+    type=options.Target(b"<", has_folder=True),
 )
 def list_(
     parent: Path,

@@ -18,9 +18,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
-from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, checked
+from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, checked, parsed
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.trace_file import TraceError, read_cells
 from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
@@ -156,10 +156,10 @@ _SIZE_SCHEMA: dict[str, Any] = {
 }
 
 
-FlowSize = Annotated[int | str | dict[str, Any], PlainValidator(_parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+FlowSize = Annotated[int | str | dict[str, Any], *parsed(_parse_size, _SIZE_SCHEMA)]
 _SHORT = f"a request says its number and what it asks for: write '{LEAST_REQUEST_BYTES}bytes' or more"
 RequestSize = Annotated[int, *checked(VOLUME.parse, VOLUME_SCHEMA, lambda size: size >= LEAST_REQUEST_BYTES, _SHORT)]
-OneSize = Annotated[int, PlainValidator(_parse_one_size), WithJsonSchema(VOLUME_SCHEMA)]
+OneSize = Annotated[int, *parsed(_parse_one_size, VOLUME_SCHEMA)]
 
 
 class Entry(ConnectionEntry):

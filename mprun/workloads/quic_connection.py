@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
+from mprun.inputs.keys.field import parsed
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
@@ -173,9 +174,7 @@ _ENDS_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 Schedulers = Annotated[
-    Mapping[str, Policy],
-    PlainValidator(_parse_schedulers),
-    WithJsonSchema({"oneOf": [*_POLICY_SCHEMA["oneOf"], _ENDS_SCHEMA]}),
+    Mapping[str, Policy], *parsed(_parse_schedulers, {"oneOf": [*_POLICY_SCHEMA["oneOf"], _ENDS_SCHEMA]})
 ]
 
 

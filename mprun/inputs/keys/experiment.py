@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
 from mprun.inputs.keys.field import (
     DEFAULT_SEED,
@@ -19,6 +19,7 @@ from mprun.inputs.keys.field import (
     Time,
     Whole,
     checked,
+    parsed,
     quantity,
     text_that,
 )
@@ -102,8 +103,8 @@ def name_link(key: str, topology: str, experiment: str) -> str:
     return key.replace("{topology}", topology).replace("{experiment}", experiment)
 
 
-Sysctl = Annotated[str, PlainValidator(_parse_sysctl), WithJsonSchema({"type": "string", "pattern": _SYSCTL.pattern})]
-SysctlValue = Annotated[str, PlainValidator(_parse_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})]
+Sysctl = Annotated[str, *parsed(_parse_sysctl, {"type": "string", "pattern": _SYSCTL.pattern})]
+SysctlValue = Annotated[str, *parsed(_parse_sysctl_value, {"type": ["string", "integer"]})]
 Scheduler = Annotated[str, *text_that(_SCHEDULER.fullmatch, "is no scheduler's name: write one as in 'default'")]
 
 
@@ -112,7 +113,7 @@ _NO_LEVEL = "'{given}' is not a known confidence level: write '95%' or '99%'"
 Confidence = Annotated[float, *checked(parse_ratio, {"enum": ["95%", "99%"]}, (0.95, 0.99).__contains__, _NO_LEVEL)]
 _NO_SHARE = "must be above 0% and below 100%: write a share of the mean, as in '2%'"
 Within = Annotated[float, *checked(parse_ratio, _PERCENT, lambda share: 0 < share < 1, _NO_SHARE)]
-Filter = Annotated[str, PlainValidator(_parse_filter), WithJsonSchema({"type": "string"})]
+Filter = Annotated[str, *parsed(_parse_filter, {"type": "string"})]
 LinkName = Annotated[
     str,
     *text_that(
@@ -129,11 +130,7 @@ RunFile = Annotated[
     ),
 ]
 SampleInterval = Annotated[int, *quantity(INTERVAL, "100ms", "1s")]
-Bound = Annotated[
-    object,
-    PlainValidator(lambda value: value),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["36mbit", 2]}),
-]
+Bound = Annotated[object, *parsed(lambda value: value, {"type": ["string", "number"], "examples": ["36mbit", 2]})]
 _Limit = Annotated[int, Whole(0, 8, "the kernel's MPTCP limits end there")]
 
 

@@ -60,9 +60,14 @@ def either_schema(one: JsonSchema, *models: type[FileModel]) -> JsonSchema:
     return {"oneOf": [one, *map(mapping_schema, models)]} if models else one
 
 
+def parsed(parse: Callable[[object], object], schema: JsonSchema) -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of a value that a parser reads."""
+    return PlainValidator(parse), WithJsonSchema(schema)
+
+
 def quantity(kind: units.Quantity, *examples: str) -> tuple[PlainValidator, WithJsonSchema]:
     """The metadata of an int that is written with a unit, in base units."""
-    return PlainValidator(kind.parse), WithJsonSchema(text_schema(kind.pattern, *examples))
+    return parsed(kind.parse, text_schema(kind.pattern, *examples))
 
 
 def checked(
@@ -84,7 +89,7 @@ def checked(
             raise ValueError(problem.format(render(parsed), given=value))
         return parsed
 
-    return PlainValidator(check), WithJsonSchema(schema)
+    return parsed(check, schema)
 
 
 def text_that(
@@ -97,7 +102,7 @@ def text_that(
             raise ValueError(f"{name_value(value)} {problem}")
         return value
 
-    return PlainValidator(parse), WithJsonSchema({"type": "string", **schema})
+    return parsed(parse, {"type": "string", **schema})
 
 
 def parse_name(value: object) -> str:
@@ -166,12 +171,12 @@ TIME_SCHEMA = text_schema(units.TIME.pattern, "10s", "500ms")
 SIZE_SCHEMA = text_schema(units.SIZE.pattern, "1400bytes")
 VOLUME_SCHEMA = text_schema(units.VOLUME.pattern, "10mb", "1400bytes")
 
-Name = Annotated[str, PlainValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
+Name = Annotated[str, *parsed(parse_name, {"type": "string", "pattern": NAME_PATTERN})]
 _RTT = text_schema(units.RTT.pattern, "40ms")
 _ODD = "cannot be split evenly: write an even number of ns"
 Rtt = Annotated[int, *checked(units.RTT.parse, _RTT, lambda ns: ns % 2 == 0, _ODD)]
 Width = Annotated[int, *quantity(units.WIDTH, "85mm", "178mm")]
-Time = Annotated[int, PlainValidator(units.TIME.parse), WithJsonSchema(TIME_SCHEMA)]
+Time = Annotated[int, *parsed(units.TIME.parse, TIME_SCHEMA)]
 
 
 def _parse_end(value: object) -> tuple[str, ...]:
@@ -182,19 +187,9 @@ def _parse_end(value: object) -> tuple[str, ...]:
     return tuple(texts)
 
 
-EndAddresses = Annotated[
-    tuple[str, ...],
-    PlainValidator(_parse_end),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2},
-                {"type": "null"},
-            ]
-        }
-    ),
-]
+_OF_EACH_FAMILY = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2}
+_END = {"anyOf": [{"type": "string"}, _OF_EACH_FAMILY, {"type": "null"}]}
+EndAddresses = Annotated[tuple[str, ...], *parsed(_parse_end, _END)]
 MTU = Whole(68, 65_535, "IPv4 needs at least 68 bytes (RFC 791), and has 16 bits for a packet's length")
 
 
@@ -204,7 +199,7 @@ def _parse_version(value: object) -> int:
     return 1
 
 
-FileVersion = Annotated[int, PlainValidator(_parse_version), WithJsonSchema({"const": 1})]
+FileVersion = Annotated[int, *parsed(_parse_version, {"const": 1})]
 
 
 def _snaplen(value: object) -> int:
@@ -213,17 +208,12 @@ def _snaplen(value: object) -> int:
     return Whole(0, 262_144, "tcpdump takes no more of a packet, and 0 for all of it").bound(bytes_)
 
 
-Snaplen = Annotated[
-    int,
-    PlainValidator(_snaplen),
-    WithJsonSchema(
-        {"oneOf": [{"type": "integer", "minimum": 0, "maximum": 262_144}, text_schema(units.SIZE.pattern, "100bytes")]}
-    ),
-]
+_BYTES = {"type": "integer", "minimum": 0, "maximum": 262_144}
+Snaplen = Annotated[int, *parsed(_snaplen, {"oneOf": [_BYTES, text_schema(units.SIZE.pattern, "100bytes")]})]
 
 
 # A number of bytes.
-Volume = Annotated[int, PlainValidator(units.VOLUME.parse), WithJsonSchema(VOLUME_SCHEMA)]
+Volume = Annotated[int, *parsed(units.VOLUME.parse, VOLUME_SCHEMA)]
 
 # The largest size of a capture in bytes. A smaller file hardly has room for its headers.
 CaptureSize = Annotated[
@@ -247,11 +237,8 @@ def _parse_subnets(value: object) -> IPv4Network:
     return network
 
 
-Subnets = Annotated[
-    IPv4Network,
-    PlainValidator(_parse_subnets),
-    WithJsonSchema(text_schema(r"^[0-9]{1,3}\.[0-9]{1,3}\.0\.0/16$", "10.0.0.0/16")),
-]
+_SUBNETS = text_schema(r"^[0-9]{1,3}\.[0-9]{1,3}\.0\.0/16$", "10.0.0.0/16")
+Subnets = Annotated[IPv4Network, *parsed(_parse_subnets, _SUBNETS)]
 
 DEFAULT_SEED = 1
 SEED = Whole(0, 2**63 - 1, "a seed has 63 bits")

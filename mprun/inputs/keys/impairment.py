@@ -19,6 +19,7 @@ from mprun.inputs.keys.field import (
     checked,
     either_schema,
     mapping_schema,
+    parsed,
     quantity,
     text_schema,
 )
@@ -43,7 +44,7 @@ def _count(least: int, most: int, reason: str, *examples: int) -> tuple[PlainVal
         return value
 
     schema: JsonSchema = {"type": "integer", "minimum": least, "maximum": most}
-    return PlainValidator(parse), WithJsonSchema(schema | ({"examples": list(examples)} if examples else {}))
+    return parsed(parse, schema | ({"examples": list(examples)} if examples else {}))
 
 
 PERCENT = text_schema(units.PERCENT_PATTERN, "1%", "25%")
@@ -51,8 +52,8 @@ DELAY = text_schema(units.DELAY.pattern, "5ms")
 QUEUE = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
 
 _Delay = Annotated[int, *quantity(units.DELAY, "5ms")]
-_Share = Annotated[float, PlainValidator(units.parse_ratio), WithJsonSchema(PERCENT)]
-_Chance = Annotated[float, PlainValidator(units.parse_loss), WithJsonSchema(PERCENT)]
+_Share = Annotated[float, *parsed(units.parse_ratio, PERCENT)]
+_Chance = Annotated[float, *parsed(units.parse_loss, PERCENT)]
 _ALL_ALIKE = "'{given}' would give every packet the fate of the first: write less, such as '25%'"
 _Correlation = Annotated[float, *checked(units.parse_ratio, PERCENT, lambda share: share < 1, _ALL_ALIKE)]
 _require: Callable[..., Any] = partial(Field, examples=PERCENT["examples"])
@@ -173,7 +174,7 @@ def _option_field(option: Option) -> Any:
 class _AnyQueueEntry(FileModel):
     """The keys of a queue besides the options of its discipline."""
 
-    limit: Annotated[Queue, PlainValidator(units.parse_queue), WithJsonSchema(QUEUE)] = ONE_BDP
+    limit: Annotated[Queue, *parsed(units.parse_queue, QUEUE)] = ONE_BDP
     """The capacity of the queue. Default: 1bdp."""
     discipline: Annotated[DisciplineName, WithJsonSchema({"enum": list(DISCIPLINES)})] = "fifo"
     """The queueing discipline. Default: fifo."""

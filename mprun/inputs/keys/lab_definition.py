@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mprun.inputs.keys.experiment import Within
-from mprun.inputs.keys.field import FileVersion, Name, Time
+from mprun.inputs.keys.field import FileVersion, Name, Time, parsed
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.statements.expression import Expression, parse, parse_value
 
@@ -27,7 +27,7 @@ def _quoted(parse_text: Callable[[str], Expression], what: str) -> tuple[PlainVa
             raise ValueError(f"must be a {what}")
         return parse_text(value)
 
-    return PlainValidator(read), WithJsonSchema({"type": "string"})
+    return parsed(read, {"type": "string"})
 
 
 _STATEMENT = "statement in quotes: write one as in 'xp_mptcp.bulk.goodput >= 36mbit'"

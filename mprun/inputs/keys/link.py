@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
-from mprun.inputs.keys.field import MTU, Rtt
+from mprun.inputs.keys.field import MTU, Rtt, parsed
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.impairment import ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth
 from mprun.inputs.keys.profile import PROFILES
@@ -26,7 +26,7 @@ def _parse_profile(value: object) -> str:
     return value
 
 
-ProfileName = Annotated[str, PlainValidator(_parse_profile), WithJsonSchema({"enum": list(PROFILES)})]
+ProfileName = Annotated[str, *parsed(_parse_profile, {"enum": list(PROFILES)})]
 
 
 # The keys of the fields of Direction whose names have a unit.

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
-from mprun.inputs.keys.field import TIME_SCHEMA, Time
+from mprun.inputs.keys.field import TIME_SCHEMA, Time, parsed
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
 from mprun.model.spec import Controller, FlowMatch, Forwarding, HashedBy, OpenFlow
@@ -30,8 +30,8 @@ def _parse_idle_timeout(value: object) -> int:
     return ns // NS_PER_S
 
 
-OfctlLine = Annotated[str, PlainValidator(_parse_line), WithJsonSchema({"type": "string"})]
-IdleTimeout = Annotated[int, PlainValidator(_parse_idle_timeout), WithJsonSchema(TIME_SCHEMA)]
+OfctlLine = Annotated[str, *parsed(_parse_line, {"type": "string"})]
+IdleTimeout = Annotated[int, *parsed(_parse_idle_timeout, TIME_SCHEMA)]
 
 
 class ControllerEntry(FileModel):

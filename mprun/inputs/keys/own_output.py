@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
-from mprun.inputs.keys.field import Name, text_that
+from mprun.inputs.keys.field import Name, parsed, text_that
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.metric import QUANTITIES, Better, Unit
 from mprun.model.table_columns import TABLES
@@ -50,9 +50,7 @@ def _parse_regex(value: object) -> str:
 
 _NO_UNIT = f"is no unit: write one of {', '.join(OUTPUT_UNITS)}"
 OutputUnit = Annotated[str, *text_that(OUTPUT_UNITS.__contains__, _NO_UNIT, enum=list(OUTPUT_UNITS))]
-Regex = Annotated[
-    str, PlainValidator(_parse_regex), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MOST_REGEX})
-]
+Regex = Annotated[str, *parsed(_parse_regex, {"type": "string", "minLength": 1, "maxLength": MOST_REGEX})]
 FileName = Annotated[str, Field(pattern=_FILE_PATTERN)]
 
 

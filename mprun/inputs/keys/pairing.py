@@ -10,9 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import PlainValidator, WithJsonSchema
-
-from mprun.inputs.keys.field import NAME_PATTERN, parse_name
+from mprun.inputs.keys.field import NAME_PATTERN, parse_name, parsed
 
 Pairing = Literal["all-to-all", "in-order", "permutation"]
 # Several hosts as they are written in a file. A single host is text.
@@ -58,18 +56,11 @@ _HOST_SCHEMA: dict[str, Any] = {
         },
     ]
 }
-Hosts = Annotated[
-    str | Several,
-    PlainValidator(_parse_hosts),
-    WithJsonSchema({"anyOf": [*_HOST_SCHEMA["anyOf"], {"type": "array", "items": _HOST_SCHEMA, "minItems": 1}]}),
-]
+_LIST_SCHEMA = {"type": "array", "items": _HOST_SCHEMA, "minItems": 1}
+Hosts = Annotated[str | Several, *parsed(_parse_hosts, {"anyOf": [*_HOST_SCHEMA["anyOf"], _LIST_SCHEMA]})]
 
 # One host, a pattern or a range, as the key of a mapping.
-HostKey = Annotated[
-    str,
-    PlainValidator(_parse_host),
-    WithJsonSchema({"type": "string", "pattern": rf"{NAME_PATTERN}|[*?\[]|\.\."}),
-]
+HostKey = Annotated[str, *parsed(_parse_host, {"type": "string", "pattern": rf"{NAME_PATTERN}|[*?\[]|\.\."})]
 
 
 def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:

@@ -23,6 +23,7 @@ from mprun.inputs.keys.field import (
     Time,
     Whole,
     checked,
+    parsed,
     quantity,
     text_that,
 )
@@ -113,7 +114,7 @@ _AFTER_SCHEMA: dict[str, Any] = {
     "required": ["after"],
     "additionalProperties": False,
 }
-Start = Annotated[StartEntry, PlainValidator(_parse_start), WithJsonSchema({"oneOf": [TIME_SCHEMA, _AFTER_SCHEMA]})]
+Start = Annotated[StartEntry, *parsed(_parse_start, {"oneOf": [TIME_SCHEMA, _AFTER_SCHEMA]})]
 _NO_CONTROL = "is no congestion control: write the kernel's name of one, as in 'cubic'"
 CongestionName = Annotated[str, *text_that(_CONGESTION.fullmatch, _NO_CONTROL, pattern=f"^{_CONGESTION.pattern}$")]
 # A number of bytes, at least one.

@@ -85,13 +85,8 @@ class _Traffic(Frozen):
     per_pair: Node | None = None
 
 
-def build(source: OlderFile) -> MappingNode | None:
-    """Return the tree. None if the file is no experiment. Problems and warnings go to the source."""
-    topology = source.take("topoType")
-    if topology is not None and not source.has("xpType"):
-        source.refuse(topology, "this is a topology: name it after -t, and an experiment after -x")
-        return None
-    kind = source.take("xpType")
+def build(source: OlderFile, kind: OlderEntry | None) -> MappingNode:
+    """Return the tree. Problems and warnings go to the source. kind: the entry `xpType`."""
     line = kind.line if kind else 1
     if kind is None and not source.has("xpType"):
         source.refuse_file("has no 'xpType': write one, as in 'xpType:iperf'")

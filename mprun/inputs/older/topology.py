@@ -57,13 +57,8 @@ _KNOWN = ("topoType", "leftSubnet", "rightSubnet", "changeNetem", "path_c2r_0", 
 _PACKET_BYTES = 1500
 
 
-def build(source: OlderFile, legacy_queue: bool) -> MappingNode | None:
-    """Return the tree. None if the file is no topology. Problems and warnings go to the source."""
-    experiment = source.take("xpType")
-    if experiment is not None and not source.has("topoType"):
-        source.refuse(experiment, "this is an experiment: name it after -x, and a topology after -t")
-        return None
-    kind = source.take("topoType")
+def build(source: OlderFile, kind: OlderEntry | None, legacy_queue: bool) -> MappingNode:
+    """Return the tree. Problems and warnings go to the source. kind: the entry `topoType`."""
     line = kind.line if kind else 1
     items: dict[str, NodeValue] = {"version": 1, "topology": _generator(source, kind)}
     links = {side: _links(source, side, legacy_queue) for side in _SIDES}

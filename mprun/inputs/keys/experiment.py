@@ -98,6 +98,10 @@ def is_link_name(name: str) -> bool:
     return _LINK.fullmatch(name) is not None and not name.endswith((".yaml", ".yml"))
 
 
+def _is_run_file(text: str) -> bool:
+    return _RUN_FILE.fullmatch(text) is not None and ".." not in text.split("/")
+
+
 def name_link(key: str, topology: str, experiment: str) -> str:
     """Return the name of a link. topology, experiment: the names of the files, without their suffix."""
     return key.replace("{topology}", topology).replace("{experiment}", experiment)
@@ -114,21 +118,10 @@ Confidence = Annotated[float, *checked(parse_ratio, {"enum": ["95%", "99%"]}, (0
 _NO_SHARE = "must be above 0% and below 100%: write a share of the mean, as in '2%'"
 Within = Annotated[float, *checked(parse_ratio, _PERCENT, lambda share: 0 < share < 1, _NO_SHARE)]
 Filter = Annotated[str, *parsed(_parse_filter, {"type": "string"})]
-LinkName = Annotated[
-    str,
-    *text_that(
-        is_link_name,
-        "cannot be a link's name: write a file's name, as in 'iperf.log' or 'client-{experiment}.pcap'",
-        pattern=_LINK.pattern,
-    ),
-]
-RunFile = Annotated[
-    str,
-    *text_that(
-        lambda text: _RUN_FILE.fullmatch(text) and ".." not in text.split("/"),
-        "names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'",
-    ),
-]
+_NO_LINK = "cannot be a link's name: write a file's name, as in 'iperf.log' or 'client-{experiment}.pcap'"
+LinkName = Annotated[str, *text_that(is_link_name, _NO_LINK, pattern=_LINK.pattern)]
+_NO_FILE = "names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
+RunFile = Annotated[str, *text_that(_is_run_file, _NO_FILE)]
 SampleInterval = Annotated[int, *quantity(INTERVAL, "100ms", "1s")]
 Bound = Annotated[object, *parsed(lambda value: value, {"type": ["string", "number"], "examples": ["36mbit", 2]})]
 _Limit = Annotated[int, Whole(0, 8, "the kernel's MPTCP limits end there")]
@@ -271,15 +264,10 @@ class FaultEntry(FileModel):
         return self.fill(spec.PacketFault, by_ns=self.by_ns or 0, option=option)
 
 
-TRACEPOINT_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+"
+_EVENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:[A-Za-z0-9_*?]+")
+_NO_EVENT = "is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a pattern, as in 'mptcp:*'"
 Tracepoint = Annotated[
-    str,
-    *text_that(
-        re.compile(TRACEPOINT_PATTERN).fullmatch,
-        "is no trace event: write its system and its name, as in 'tcp:tcp_probe', or a pattern, as in 'mptcp:*'",
-        pattern=f"^{TRACEPOINT_PATTERN}$",
-        examples=["tcp:tcp_probe"],
-    ),
+    str, *text_that(_EVENT.fullmatch, _NO_EVENT, pattern=f"^{_EVENT.pattern}$", examples=["tcp:tcp_probe"])
 ]
 
 

@@ -18,23 +18,15 @@ BETWEEN = ".."
 LEAST_LOG_RATIO = 10
 MOST_VALUES = 100
 
-SearchValues = Annotated[
-    dict[str, Any],
-    Field(min_length=1, max_length=12),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "minProperties": 1,
-            "maxProperties": 12,
-            "additionalProperties": {
-                "anyOf": [
-                    {"type": "string", "pattern": r"^-?[0-9.]+[A-Za-z%]*\.\.-?[0-9.]+[A-Za-z%]*$"},
-                    {"type": "array", "minItems": 2, "maxItems": MOST_VALUES},
-                ]
-            },
-        }
-    ),
-]
+_RANGE = {"type": "string", "pattern": r"^-?[0-9.]+[A-Za-z%]*\.\.-?[0-9.]+[A-Za-z%]*$"}
+_CHOICE = {"type": "array", "minItems": 2, "maxItems": MOST_VALUES}
+_AXES = {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 12,
+    "additionalProperties": {"anyOf": [_RANGE, _CHOICE]},
+}
+SearchValues = Annotated[dict[str, Any], Field(min_length=1, max_length=12), WithJsonSchema(_AXES)]
 Controls = Annotated[
     dict[Annotated[str, Field(pattern=NAME_PATTERN)], dict[str, str | int | float | bool]],
     Field(min_length=1, max_length=8),

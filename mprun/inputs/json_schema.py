@@ -81,12 +81,8 @@ def experiment_schema() -> JsonSchema:
 
 def _matrix_schema() -> tuple[JsonSchema, JsonSchema]:
     """The schema of a matrix, and the schema of a range in it."""
-    axis = {
-        "anyOf": [
-            {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1},
-            {"$ref": "#/$defs/Range"},
-        ]
-    }
+    values = {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1}
+    axis = {"anyOf": [values, {"$ref": "#/$defs/Range"}]}
     zipped = {"type": "array", "items": {"type": "object", "additionalProperties": axis}}
     excluded = {"type": "array", "items": {"type": "object"}}
     matrix = {

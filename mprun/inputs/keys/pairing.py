@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from mprun.inputs.keys.field import NAME_PATTERN, parse_name, parsed
 
@@ -46,18 +46,11 @@ def _parse_hosts(value: object) -> str | Several:
     return (one,) if is_pattern(one) else one
 
 
-_HOST_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        {"type": "string", "pattern": NAME_PATTERN},
-        {
-            "type": "string",
-            "pattern": r"[*?\[]|\.\.",
-            "description": "A pattern such as 'h*', or a range such as 'h0..h4'.",
-        },
-    ]
-}
-_LIST_SCHEMA = {"type": "array", "items": _HOST_SCHEMA, "minItems": 1}
-Hosts = Annotated[str | Several, *parsed(_parse_hosts, {"anyOf": [*_HOST_SCHEMA["anyOf"], _LIST_SCHEMA]})]
+_ONE = {"type": "string", "pattern": NAME_PATTERN}
+_MEANING = "A pattern such as 'h*', or a range such as 'h0..h4'."
+_MATCHED = {"type": "string", "pattern": r"[*?\[]|\.\.", "description": _MEANING}
+_LIST = {"type": "array", "items": {"anyOf": [_ONE, _MATCHED]}, "minItems": 1}
+Hosts = Annotated[str | Several, *parsed(_parse_hosts, {"anyOf": [_ONE, _MATCHED, _LIST]})]
 
 # One host, a pattern or a range, as the key of a mapping.
 HostKey = Annotated[str, *parsed(_parse_host, {"type": "string", "pattern": rf"{NAME_PATTERN}|[*?\[]|\.\."})]

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -87,6 +88,8 @@ OTHER = "other ways"
 # Makes the figure of a flow. A kind that is not by flow also makes that of the whole run, for None. It returns None if
 # there is nothing to show.
 Draw = Callable[[RunData, Any, ChartForm], Chart | None]
+# A table with durations, the columns of their starts and of the durations, their seconds, and the noun of a row.
+DurationSource = tuple[str, str, str, Callable[[float], float], str]
 
 
 class FigureKind(Frozen):
@@ -372,43 +375,30 @@ def _choose(found: Sequence[tuple[float, Series]], which: str) -> tuple[list[Ser
     return shown, f" The {len(shown)} {which} of {len(found)}." if len(found) > len(shown) else ""
 
 
-def _draw_delay(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    """Return the figure of the delays of requests, datagrams and pings, as far as the run has them."""
+def _draw_durations(
+    name: str, title: str, sources: Sequence[DurationSource], evidence: RunData, flow: str | None, form: ChartForm
+) -> Chart | None:
+    """Return the figure of durations over time, or of their distribution, as far as the run has them.
+
+    name, title: of the figure. The title in small letters is the quantity.
+    """
     series = []
     nouns = []
-    for table, when, what, factor, noun in _DELAYS:
+    for table, when, what, seconds, noun in sources:
         rows = evidence.read(table, "flow", when, what, flow=flow)
         if rows.is_empty():
             continue
         nouns.append(noun)
         # curl does not report the start of concurrent requests
         known = rows.drop_nulls(what if form == "cdf" else [what, when])
-        for (name,), part in evidence.by_group(known):
-            values = [value * factor for value in part[what]]
+        for (owner,), part in evidence.by_group(known):
+            values = [seconds(value) for value in part[what]]
             moments = [] if form == "cdf" else [moment / NS for moment in part[when]]
             if values:
-                series.append(Series(str(name), evidence.tones[str(name)], moments, values))
-    return _distribution(evidence, ("delay", "Delay", _join(nouns), "delay"), flow, series, form)
-
-
-def _draw_completion(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    rows = evidence.read("flows", "flow", "start_ns", "completion_ns", flow=flow)
-    series = [
-        Series(str(name), evidence.tones[str(name)], [m / NS for m in part["start_ns"]], [v / NS for v in done])
-        for (name,), part in evidence.by_group(rows.drop_nulls("completion_ns"))
-        if (done := part["completion_ns"].to_list())
-    ]
-    words = ("completion", "Completion time", "flows", "completion time")
-    return _distribution(evidence, words, flow, series, form)
-
-
-def _distribution(
-    evidence: RunData, words: tuple[str, str, str, str], flow: str | None, series: Sequence[Series], form: ChartForm
-) -> Chart | None:
-    """Return the figure of a distribution. words: the figure's name, its title, its items, and the quantity."""
+                series.append(Series(str(owner), evidence.tones[str(owner)], moments, values))
     if not series:
         return None
-    name, title, noun, label = words
+    label, noun = title.lower(), _join(nouns)
     stem = name if flow is None else f"{name}-{flow}"
     shown = tuple(series[:MOST_LINES])
     count = sum(len(each.y) for each in shown)
@@ -502,12 +492,15 @@ def _either(one: Draw, other: Draw) -> Draw:
     return lambda evidence, flow, form: one(evidence, flow, form) or other(evidence, flow, form)
 
 
-# table, start, delay, factor to seconds, noun
-_DELAYS = (
-    ("requests", "start_ns", "delay_ns", 1 / NS, "requests"),
-    ("datagrams", "sent_ns", "delay_ns", 1 / NS, "datagrams"),
-    ("pings", "start_ns", "rtt_ms", 1e-3, "pings"),
+_DELAYS: Sequence[DurationSource] = (
+    ("requests", "start_ns", "delay_ns", lambda ns: ns * (1 / NS), "requests"),
+    ("datagrams", "sent_ns", "delay_ns", lambda ns: ns * (1 / NS), "datagrams"),
+    ("pings", "start_ns", "rtt_ms", lambda ms: ms * 1e-3, "pings"),
 )
+# a quotient has other last digits than the product above, and the figures of earlier runs have them
+_COMPLETIONS: Sequence[DurationSource] = (("flows", "start_ns", "completion_ns", lambda ns: ns / NS, "flows"),)
+_draw_delay = partial(_draw_durations, "delay", "Delay", _DELAYS)
+_draw_completion = partial(_draw_durations, "completion", "Completion time", _COMPLETIONS)
 
 FIGURES: Mapping[SeriesName, FigureKind] = {
     "rate": FigureKind(("sockets", "qlog_packets"), _either(_draw_rate, qlog_figures.draw_rate), True),

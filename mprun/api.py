@@ -270,14 +270,13 @@ def sweep(
     if jobs is not None and not _is_whole(jobs, 1):
         raise SpecError(f"jobs: {jobs!r} is no number of runs: write jobs=2, or None for one for each CPU")
     loaded = load_cells(topology, experiment, texts, seed, allowed=Permissions(consent.commands))
-    cells, kernels = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
+    placed = execution.place_cells(study.make_cells(loaded, engine, kernel), engine, consent)
     refuse_unknown(loaded, engine, kernel)
-    slots = execution.slots_for({cell.runs_in for cell in cells}, jobs)
     inputs = read_inputs(loaded[0].sources)
-    with closing(LocalExecutor(slots)) as executor:
-        made, _ = execution.find_or_create(Path(parent).absolute(), cells, kernels, inputs, False)
+    with closing(LocalExecutor(placed.slots(jobs))) as executor:
+        made, _ = execution.find_or_create(Path(parent).absolute(), placed, inputs, False)
         with made.held():
-            execution.Execution(made, cells, consent=consent).run(executor, lambda _: None, lambda _: None)
+            execution.Execution(made, placed.cells, consent=consent).run(executor, lambda _: None, lambda _: None)
     invoking_user.give(made.path)
     return read_sweep(made)
 

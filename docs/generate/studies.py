@@ -150,10 +150,10 @@ def _find_sweep(sweep: LabSweep, settings: LabSettings, is_recorded: bool) -> Sw
     """
     place, folder = settings.place, settings.parent
     placed = execution.place_cells(study.make_cells(sweep.load(), place.name, "default"), place.name, settings.consent)
-    finished = execution.find_sweep(folder, *placed, is_finished=True)
+    finished = execution.find_sweep(folder, placed, is_finished=True)
     if finished is not None:
         return finished
-    found = next(execution.find_by_digest(folder, execution.identify_placed(*placed)), None)
+    found = next(execution.find_by_digest(folder, placed.digest), None)
     lacks = found is not None and any(cell.runs.total < cell.needed for cell in found.summary().cells)
     return None if is_recorded and lacks else found
 

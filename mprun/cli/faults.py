@@ -112,12 +112,12 @@ def command(
         _list_packets(chosen, as_json)
         return
     made = faults.make_cells(loaded, chosen, fault, place, runs.kernel, control or "")
-    cells, kernels = execution.place_cells(made, "virtual", runs.consent)
-    with closing(start_executor(cells, runs)) as executor:
+    placed = execution.place_cells(made, "virtual", runs.consent)
+    with closing(start_executor(placed, runs)) as executor:
         inputs = runner.read_inputs(loaded.sources)
-        sweep, _ = execution.find_or_create(runs.parent, cells, kernels, inputs, False)
+        sweep, _ = execution.find_or_create(runs.parent, placed, inputs, False)
         with held(sweep):
-            run_cells(sweep, cells, runs, executor)
+            run_cells(sweep, placed.cells, runs, executor)
             studied = faults.read_faulted(sweep, chosen, measured)
             unit = faults.unit_of(base.summary, measured)
             outliers = _conclude(sweep, studied, fault, measured, unit, as_json, time.monotonic() - began)

@@ -60,7 +60,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     # a cluster that cannot be used leaves no directory behind
     kernels = dict.fromkeys((runs.kernel, *(str(one["kernel"]) for one in search.controls.values() if "kernel" in one)))
     cells = [cell for kernel in kernels for cell in study.make_cells([loaded], "virtual", kernel)]
-    first, _ = execution.place_cells(cells, "virtual", runs.consent)
+    first = execution.place_cells(cells, "virtual", runs.consent)
     with (
         closing(start_executor(first, runs)) as executor,
         growing_sweep(asked, inputs, runs.kernel, runs, executor) as growing,

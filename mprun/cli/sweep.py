@@ -57,19 +57,20 @@ def command(
     made = study.make_cells(loaded, runs.engine, runs.kernel)
     # a list of cells runs no commands
     consent = Consent(commands=True, unconfined=True, as_root=True) if dry_run else runs.consent
-    cells, kernels = execution.place_cells(made, runs.engine, consent)
+    placed = execution.place_cells(made, runs.engine, consent)
+    cells = placed.cells
     options.note_unconfined()
     if len(cells) == 1 and not cells[0].values and cells[0].spec.experiment.repeat.most == 1:
         click.echo("note: this sweep is one run: 'matrix' and 'repeat' in the experiment make several", err=True)
     if dry_run:
-        begun = None if anew else execution.find_sweep(runs.parent, cells, kernels, is_finished=False)
-        _show_cells(cells, runs.slots({cell.runs_in for cell in cells}), runs.parent, begun)
+        begun = None if anew else execution.find_sweep(runs.parent, placed, is_finished=False)
+        _show_cells(cells, placed.slots(runs.jobs), runs.parent, begun)
         return
     refuse_unknown(loaded, runs.engine, runs.kernel)
     inputs = runner.read_inputs(loaded[0].sources)
     # a cluster that cannot be used leaves no directory behind
-    with closing(start_executor(cells, runs)) as executor:
-        sweep, is_new = execution.find_or_create(runs.parent, cells, kernels, inputs, anew)
+    with closing(start_executor(placed, runs)) as executor:
+        sweep, is_new = execution.find_or_create(runs.parent, placed, inputs, anew)
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with held(sweep):

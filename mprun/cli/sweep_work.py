@@ -26,9 +26,9 @@ MOST_RUNNING = 3
 _TEXTS = ("{task.description}", "{task.fields[left]}", "[dim]{task.fields[note]}")
 
 
-def start_executor(cells: Sequence[Cell], runs: RunOptions) -> Executor:
+def start_executor(placed: execution.PlacedCells, runs: RunOptions) -> Executor:
     """Return the executor for cells: on this machine, or on a cluster."""
-    slots = runs.slots({cell.runs_in for cell in cells})
+    cells, slots = placed.cells, placed.slots(runs.jobs)
     if runs.cluster is None:
         from mprun.sweeps.local import LocalExecutor
 

@@ -248,15 +248,14 @@ def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: C
     """
     loaded = sweep.load(settings.seed)
     made = study.make_cells(loaded, settings.place.name, settings.kernel)
-    cells, kernels = execution.place_cells(made, settings.place.name, settings.consent)
-    finished = execution.find_sweep(settings.parent, cells, kernels, is_finished=True) if settings.keeps else None
+    placed = execution.place_cells(made, settings.place.name, settings.consent)
+    finished = execution.find_sweep(settings.parent, placed, is_finished=True) if settings.keeps else None
     if finished is not None and not finished.strange():
         return finished
-    slots = execution.slots_for({cell.runs_in for cell in cells}, None)
     inputs = runner.read_inputs(loaded[0].sources)
-    found, _ = execution.find_or_create(settings.parent, cells, kernels, inputs, not settings.keeps)
-    with found.held(), closing(LocalExecutor(slots)) as executor:
-        execution.Execution(found, cells, "none", consent=settings.consent).run(executor, tell, say)
+    found, _ = execution.find_or_create(settings.parent, placed, inputs, not settings.keeps)
+    with found.held(), closing(LocalExecutor(placed.slots(None))) as executor:
+        execution.Execution(found, placed.cells, "none", consent=settings.consent).run(executor, tell, say)
     return found
 
 

@@ -60,10 +60,45 @@ TellProgress = Callable[[SweepProgress], None]
 Say = Callable[[str], None]
 
 
-def place_cells(
-    cells: Sequence[Cell], asked: EngineChoice, consent: Consent
-) -> tuple[tuple[Cell, ...], dict[str, Build]]:
-    """Return the cells, each with its engine, and the kernels for the record.
+class PlacedCells(Frozen):
+    """Cells, each with its engine, and the kernels that they name, as the record of a sweep has them."""
+
+    cells: tuple[Cell, ...] = ()
+    kernels: Mapping[str, Build] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the cells and their kernels, which finds their sweep again."""
+        slots = [f"{name} {kernel.digest}" for name, kernel in self.kernels.items()]
+        if any(ENGINES[cell.runs_in].IS_ON_MACHINE_KERNEL for cell in self.cells):
+            slots.append(platform.release())
+        return study.identify(self.cells, slots)
+
+    def describe(self, digest: str) -> SweepRecord:
+        """Return the record of a sweep. digest: of all that determines its results."""
+        first = self.cells[0].spec
+        return SweepRecord(
+            format=FORMAT,
+            title=runner.title_of(first),
+            digest=digest,
+            kernels=dict(self.kernels),
+            axes=tuple(name for name, _ in self.cells[0].values),
+            across=first.experiment.across,
+            plots=first.experiment.plots,
+            show=first.experiment.show,
+            cells=tuple(
+                SweepCell(dict(one.values), one.folder, one.runs_in, one.kernel, describe_repeat(one.spec.experiment))
+                for one in self.cells
+            ),
+        )
+
+    def slots(self, jobs: int | None) -> int:
+        """Return the number of concurrent runs, as `slots_for`."""
+        return slots_for({cell.runs_in for cell in self.cells}, jobs)
+
+
+def place_cells(cells: Sequence[Cell], asked: EngineChoice, consent: Consent) -> PlacedCells:
+    """Return the cells, each with its engine, and their kernels.
 
     asked: the engine on the command line. Raises MachineError, or SpecError for commands without the user's consent.
     """
@@ -76,46 +111,24 @@ def place_cells(
         placed.append(replace(cell, engine=place.name))
         if place.kernel:
             kernels[cell.kernel] = Build(place.kernel.version, place.kernel.digest)
-    return tuple(placed), kernels
+    return PlacedCells(tuple(placed), kernels)
 
 
 def find_or_create(
-    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], inputs: Mapping[str, str], anew: bool
+    parent: Path, placed: PlacedCells, inputs: Mapping[str, str], anew: bool
 ) -> tuple[SweepDirectory, bool]:
     """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
-    found = None if anew else find_sweep(parent, cells, kernels, is_finished=False)
+    found = None if anew else find_sweep(parent, placed, is_finished=False)
     if found is not None:
         # a sweep that was killed while it was created may not have this link
         found.become_latest()
         return found, False
-    record = describe(cells, kernels, identify_placed(cells, kernels))
-    return SweepDirectory.create(parent, record, inputs), True
+    return SweepDirectory.create(parent, placed.describe(placed.digest), inputs), True
 
 
-def describe(cells: Sequence[Cell], kernels: Mapping[str, Build], digest: str) -> SweepRecord:
-    """Return the record of a sweep. digest: of all that determines its results."""
-    first = cells[0].spec
-    return SweepRecord(
-        format=FORMAT,
-        title=runner.title_of(first),
-        digest=digest,
-        kernels=dict(kernels),
-        axes=tuple(name for name, _ in cells[0].values),
-        across=first.experiment.across,
-        plots=first.experiment.plots,
-        show=first.experiment.show,
-        cells=tuple(
-            SweepCell(dict(cell.values), cell.folder, cell.runs_in, cell.kernel, describe_repeat(cell.spec.experiment))
-            for cell in cells
-        ),
-    )
-
-
-def find_sweep(
-    parent: Path, cells: Sequence[Cell], kernels: Mapping[str, Build], is_finished: bool
-) -> SweepDirectory | None:
+def find_sweep(parent: Path, placed: PlacedCells, is_finished: bool) -> SweepDirectory | None:
     """Return the newest finished or unfinished sweep under `parent` with the same digest; None if there is none."""
-    for sweep in find_by_digest(parent, identify_placed(cells, kernels)):
+    for sweep in find_by_digest(parent, placed.digest):
         # a sweep with a damaged summary cannot be resumed
         with contextlib.suppress(MprunError):
             if (sweep.has("summary.json") and sweep.summary().complete) == is_finished:
@@ -129,14 +142,6 @@ def find_by_digest(parent: Path, digest: str) -> Iterator[SweepDirectory]:
         with contextlib.suppress(MprunError):
             if sweep.record.digest == digest:
                 yield sweep
-
-
-def identify_placed(cells: Sequence[Cell], kernels: Mapping[str, Build]) -> str:
-    """Return the digest of cells and their kernels, which finds their sweep again."""
-    slots = [f"{name} {kernel.digest}" for name, kernel in kernels.items()]
-    if any(ENGINES[cell.runs_in].IS_ON_MACHINE_KERNEL for cell in cells):
-        slots.append(platform.release())
-    return study.identify(cells, slots)
 
 
 def slots_for(engines: Collection[EngineName], jobs: int | None, cpus: int | None = None) -> int:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from mprun.inputs.loading import Loaded
 from mprun.model.permission import Consent
-from mprun.model.run_files import Build
 from mprun.model.sweep_files import SweepRecord
-from mprun.sweeps.execution import Execution, describe, find_by_digest, identify_placed, place_cells
-from mprun.sweeps.study import Cell, make_cells
+from mprun.sweeps.execution import Execution, PlacedCells, find_by_digest, place_cells
+from mprun.sweeps.study import make_cells
 from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.worker import Keep
 
@@ -46,25 +45,24 @@ class GrowingSweep:
     carry_out: Callable[[Execution], object]
     title: str = ""
     directory: SweepDirectory | None = None
-    _cells: tuple[Cell, ...] = ()
-    _kernels: dict[str, Build] = field(default_factory=dict)
+    _placed: PlacedCells = field(default_factory=PlacedCells)
     _digest: str = ""
 
     def run(self, cases: Sequence[Loaded]) -> list[Kept]:
         """Run new cases, and return the finished runs of all cases so far. Raises Interrupted."""
-        cells, kernels = place_cells(make_cells(cases, "virtual", self.kernel), "virtual", self.consent)
-        self._cells = (*self._cells, *cells)
-        self._kernels |= kernels
+        new = place_cells(make_cells(cases, "virtual", self.kernel), "virtual", self.consent)
+        kernels = {**self._placed.kernels, **new.kernels}
+        self._placed = PlacedCells((*self._placed.cells, *new.cells), kernels)
         sweep = self.directory or self._begin()
         # also for a sweep that is continued: its further cells are added again
         sweep.change_record(self._describe())
-        self.carry_out(Execution(sweep, self._cells, self.keep, 0, self.consent, grows=self.directory is not None))
+        grows = self.directory is not None
+        self.carry_out(Execution(sweep, self._placed.cells, self.keep, 0, self.consent, grows=grows))
         self.directory = sweep
         return list(sweep.runs())
 
     def _begin(self) -> SweepDirectory:
-        own = identify_placed(self._cells, self._kernels)
-        self._digest = hashlib.sha256(f"{own} {self.asked}".encode()).hexdigest()
+        self._digest = hashlib.sha256(f"{self._placed.digest} {self.asked}".encode()).hexdigest()
         found = next(find_by_digest(self.parent, self._digest), None)
         sweep = found or SweepDirectory.create(self.parent, self._describe(), self.inputs)
         sweep.become_latest()
@@ -72,5 +70,5 @@ class GrowingSweep:
         return sweep
 
     def _describe(self) -> SweepRecord:
-        record = describe(self._cells, self._kernels, self._digest)
+        record = self._placed.describe(self._digest)
         return record._replace(title=self.title) if self.title else record

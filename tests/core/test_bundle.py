@@ -30,7 +30,7 @@ from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
 from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder
-from mprun.sweeps.execution import find_or_create
+from mprun.sweeps.execution import PlacedCells, find_or_create
 from mprun.sweeps.study import make_cells
 from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.hostile import RUN, archives, copy_run, make_sweep
@@ -143,7 +143,7 @@ def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
     (tmp_path / "xp.yaml").write_text("version: 1\ntraffic: [{tool: ping, from: client, to: server}]\n")
     cells = make_cells(load_cells(LAB / "topo", tmp_path / "xp"), "virtual", "default")
     kernels = {"default": Build("6", "d")}
-    original, _ = find_or_create(tmp_path / "runs", cells, kernels, {}, False)
+    original, _ = find_or_create(tmp_path / "runs", PlacedCells(cells, kernels), {}, False)
     environment = RunEnvironment("virtual", Build("6", "d"), {}, (), "3.11")
     other = Kernel("other", "", "7", "e", "", 0, "", 0.0)
     task = Task(0, cells[0].spec, environment, Place("virtual", "", other), "other")
@@ -152,7 +152,7 @@ def test_no_sweep_goes_on_with_a_reproduced_one(tmp_path: Path) -> None:
     assert [(cell.engine, cell.kernel) for cell in record.cells] == [("virtual", "other")]
     again = SweepDirectory.create(tmp_path / "again", record, {})
     for known in (kernels, record.kernels):
-        found, is_new = find_or_create(tmp_path / "again", cells, known, {}, False)
+        found, is_new = find_or_create(tmp_path / "again", PlacedCells(cells, known), {}, False)
         assert is_new
         assert found.path != again.path
 

@@ -28,7 +28,7 @@ from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
-from mprun.sweeps.execution import Execution, find_or_create, find_sweep, slots_for
+from mprun.sweeps.execution import Execution, PlacedCells, find_or_create, find_sweep, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either, title_of
@@ -235,7 +235,7 @@ KERNELS = {"default": Build("6.12", "d")}
 
 
 def sweep_of(folder: Path, cells: tuple[Cell, ...], anew: bool = False) -> SweepDirectory:
-    return find_or_create(folder / "runs", cells, KERNELS, {}, anew)[0]
+    return find_or_create(folder / "runs", PlacedCells(tuple(cells), KERNELS), {}, anew)[0]
 
 
 def conduct(sweep: SweepDirectory, cells: tuple[Cell, ...], executor: FakeExecutor, retries: int = 0) -> SweepSummary:
@@ -288,7 +288,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     first = FakeExecutor(2, by_seed, most=after)
     with pytest.raises(Interrupted):
         conduct(sweep, cells, first)
-    found = find_sweep(tmp_path / "runs", cells, KERNELS, is_finished=False)
+    found = find_sweep(tmp_path / "runs", PlacedCells(cells, KERNELS), is_finished=False)
     assert found is not None
     assert (found.path, found.count()) == (sweep.path, after)
     again = sweep_of(tmp_path, cells)
@@ -297,7 +297,7 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     assert conduct(again, cells, second).complete
     assert len(second.begun) == 6 - after
     assert table_of(again) == table_of(whole)
-    assert find_sweep(tmp_path / "runs", cells, KERNELS, is_finished=False) is None
+    assert find_sweep(tmp_path / "runs", PlacedCells(cells, KERNELS), is_finished=False) is None
     assert not list(sweep.path.glob("partial/*"))
 
 
@@ -427,7 +427,7 @@ def test_other_files_are_another_sweep(tmp_path: Path) -> None:
     first = sweep_of(tmp_path, cells)
     assert sweep_of(tmp_path, make_cells(tmp_path, TWO_BY_THREE + "description: other\n")).path != first.path
     kernels = {"default": Build("6.12", "of another build")}
-    assert find_or_create(tmp_path / "runs", cells, kernels, {}, False)[0].path != first.path
+    assert find_or_create(tmp_path / "runs", PlacedCells(cells, kernels), {}, False)[0].path != first.path
 
 
 @pytest.mark.parametrize("text", ['{"format": 99}', '{"form'])

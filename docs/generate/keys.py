@@ -29,7 +29,7 @@ _KINDS = {
         "payload.",
     ),
     "Size": (units.SIZE, "A number of bytes. As in tc(8), `kb` is 1024 bytes and `mb` is 1024 `kb`."),
-    "Volume": (units.VOLUME, "The total size of a flow, up to a terabyte."),
+    "Volume": (units.VOLUME, "The total size of a flow, up to a terabyte. `kb` is 1024 bytes, `mb` is 1024 `kb`."),
     "Width": (units.WIDTH, "The width of a figure on paper, from 40mm to 400mm."),
 }
 _PATTERNS = {

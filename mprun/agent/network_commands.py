@@ -286,7 +286,7 @@ class Builder:
             choices = sysctl.choices_of(name)
             is_known = choices is None or value in choices
             why = error.strerror if is_known else f"this kernel has: {', '.join(choices or ())}{sysctl.remedy_of(name)}"
-            raise BuildError(f"{target.name}: sysctl -w {name}={value}: {why}") from error
+            raise BuildError(f"{target.name or 'build'}: sysctl -w {name}={value}: {why}") from error
         if got.split() != value.split():
             raise BuildError(f"{target.name}: sysctl {name} was set to '{value}' and reads '{got.strip()}'")
         self.readback.setdefault("sysctl", {}).setdefault(target.name, {})[name] = " ".join(got.split())

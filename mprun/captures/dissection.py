@@ -100,8 +100,8 @@ def _describe_origin(
     run: RunDirectory, captures: Mapping[str, str], program: str, pairs: Sequence[CapturePair]
 ) -> tuple[str, ...]:
     """Return what decides the tables: mprun's code, tshark, the captures, and the pairs of captures with delays."""
-    stats = [os.stat(program), *map(run.folder.stat, captures.values())]
-    files = [f"{one.st_size} {one.st_mtime_ns}" for one in stats]
+    stats = {"tshark": os.stat(program), **{name: run.folder.stat(file) for name, file in captures.items()}}
+    files = [f"{name} {one.st_size} {one.st_mtime_ns}" for name, one in stats.items()]
     return (code_digest(), *files, *(f"{pair.sender} {pair.receiver}" for pair in pairs))
 
 

@@ -88,8 +88,9 @@ def command(
         raise click.UsageError("--control and --attach are for --upstream")
     if metrics and _PAPERS.keys().isdisjoint(kinds):
         raise click.UsageError("--metric is for --markdown and --latex: --csv and --sqlite write all columns")
-    if target is None and len(_PAPERS.keys() & set(kinds)) > 1:
-        raise click.UsageError("--markdown and --latex are both printed: write one of them, or give --to DIRECTORY")
+    if target is None and len(set(kinds)) > 1 and not _PAPERS.keys().isdisjoint(kinds):
+        both = " and ".join(f"--{kind}" for kind in dict.fromkeys(kinds))
+        raise click.UsageError(f"{both} are both printed: write one of them, or give --to DIRECTORY")
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)

@@ -87,10 +87,12 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
             return _find_with(parent, name), ""
         # few operands are steps, and reading labs is expensive
         from mprun.labs.grade import find_step_run
+        from mprun.runs.run_directory import LATEST
 
         if step := find_step_run(parent, name):
             return step
-        if _has_label(parent, name):
+        # `find` names the newest run if this link is missing
+        if name != LATEST and _has_label(parent, name):
             raise SpecError(f"no run '{name}', but a run with this label: write 'label={name}'") from None
         raise
 

@@ -130,7 +130,7 @@ def _take_one(otherwise: Any, _context: click.Context, option: click.Parameter, 
     Click would take the last value, as it does for the other options, so that a script can override them.
     """
     if len(given) > 1:
-        raise click.UsageError(f"{option.opts[0]} is given {len(given)} times: keep one")
+        raise click.UsageError(f"{option.opts[0]} is given {len(given)} times ({', '.join(map(str, given))}): keep one")
     return given[0] if given else otherwise
 
 

@@ -72,12 +72,14 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
         # the runs of a bundle are kept: its reader has no other
         is_kept = is_kept or original.is_bundle
         is_alone = isinstance(original.source, RunDirectory) and not original.is_bundle
-        if isinstance(original.source, RunDirectory) and not original.source.has("summary.json"):
-            raise SpecError(f"{original.source.name} has not ended, so it has no results to compare: name another run")
-        if isinstance(original.source, RunDirectory) and not is_kept:
+        if isinstance(original.source, RunDirectory):
+            if not original.source.is_complete:
+                reason = "has not ended, so it has no results to compare: name another run"
+                raise SpecError(f"{original.source.name} {reason}")
             # a damaged file is named before the run is repeated
             original.source.summary()
-            _refuse_real_time(original.source)
+            if not is_kept:
+                _refuse_real_time(original.source)
         engine, reason = reproduction.choose_engine(original, None if runs.engine == "auto" else runs.engine)
         if original.missing is not None:
             where = " in the bundle" if original.is_bundle else ""

@@ -522,7 +522,7 @@ def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], doc
         position = ("events", n, "at")
         if end_ns is not None and event.entry.at >= end_ns and not document.is_filled(position):
             message = "when the time limits of all flows have passed: it has no effect"
-            document.warn(position, f"is not before {end_ns / NS_PER_S:.1f} s, {message}")
+            document.warn(position, f"is not before {end_ns / NS_PER_S:.3f} s, {message}")
 
 
 def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -> None:

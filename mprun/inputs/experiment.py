@@ -220,7 +220,8 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
         cells, *rest = reference.segments
         if cells.name != CELLS or not rest:
             first = f"[{axes[0]}=...]" if axes else ""
-            raise UnknownName(f"is no value of a cell: write as in '{CELLS}{first}.bulk.goodput'")
+            example = f"'{CELLS}{first}.bulk.goodput', or 'metric' for each run"
+            raise UnknownName(f"is no value of a cell: write as in {example}")
         for condition in cells.conditions:
             if condition.key not in axes:
                 write = f": write 'matrix: {{{condition.key}: [...]}}'"
@@ -278,7 +279,7 @@ def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
     if not what:
         raise UnknownName(f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'")
     if what in metrics:
-        raise UnknownName(f"no metric '{name}': name one path, as in '{name}.path0'")
+        raise UnknownName(f"no metric '{name}': name one path, as in '{name}.PATH'")
     if owner in owned or owner == metric.TOTAL:
         offered = owned.offered(owner)
         meant = next((one for one in _MEANT.get(what, ()) if one in offered), what)

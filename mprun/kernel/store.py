@@ -170,15 +170,16 @@ def find_kernel(name: str = DEFAULT_NAME) -> Kernel:
     if not NAME_PATTERN.fullmatch(name):
         raise MachineError(f"'{name}' is no name of a kernel: give one that `mprun kernel list` shows")
     link = store() / name
-    what, how = "experiment kernel", "mprun kernel build"
+    what, how, otherwise = "experiment kernel", "mprun kernel build", ""
     if name != DEFAULT_NAME:
         what, how = f"{what} '{name}'", f"{how} --source TREE --name {name}"
+        otherwise = ", or with `--with-scheduler FILE.c` instead of `--source` for a scheduler of your own"
     if not (link / FACTS).is_file():
         kernels = list_kernels()
         found = _find_matching(kernels, name)
         if len(found) != 1:
             others = ", ".join(kernel.name for kernel in kernels) or f"none in {store()}"
-            raise MachineError(f"no {what} is built for this user (built: {others}); run `{how}`")
+            raise MachineError(f"no {what} is built for this user (built: {others}); run `{how}`{otherwise}")
         link, name = found[0].directory, found[0].name
     if damage := find_damage(link):
         raise MachineError(f"the {what} is damaged ({damage}); run `{how}`")

@@ -555,9 +555,13 @@ def find(parent: Path, name: str) -> RunDirectory:
             record = "sweep.json" if (candidate / "runs").is_dir() else "plan.json"
             raise damaged(candidate / record, "the file is missing")
         if candidate.exists():
-            if candidate.suffix == ".zip":
+            # few operands are no result, and the import is expensive
+            import zipfile
+
+            if candidate.is_file() and zipfile.is_zipfile(candidate):
                 raise SpecError(f"{name} is a bundle: `mprun verify {name}` makes its runs again")
-            what = "has no plan.json" if candidate.is_dir() else "is a file"
+            is_named_so = candidate.suffix == ".zip"
+            what = "has no plan.json" if candidate.is_dir() else "is no bundle" if is_named_so else "is a file"
             inside = [str(candidate / one) for one in _list_inside(candidate, "plan.json")]
             remedy = f"name a run in it: {name_some(inside, 5)}" if inside else "name the directory of a run or a sweep"
             raise SpecError(f"{name} {what}: {remedy}")
@@ -574,6 +578,8 @@ def find(parent: Path, name: str) -> RunDirectory:
         advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
         if name == LATEST:
             advice = f"this link is missing, and the newest run is {runs[-1].name}"
+        elif name == "latest-sweep":
+            advice = "there is no sweep: `mprun sweep` makes one"
     elif sweeps := Folder(parent).find("*-sweep/sweep.json"):
         count = f"{len(sweeps)} sweep{'' if len(sweeps) == 1 else 's'}"
         advice = f"{parent} has {count}: {name_some([one.partition('/')[0] for one in sweeps], 4)}"

@@ -105,7 +105,9 @@ def _find_places(spec: Spec) -> Iterator[tuple[str, ValuePath]]:
         yield f"tracepoints: this kernel has no event '{one}'", ("tracepoints", n)
     for host, settings in spec.experiment.hosts.items():
         for name, value in settings.sysctl:
-            yield f"{host}: sysctl -w {name}={value}:", ("hosts", host, "sysctl", name)
+            # a setting that all hosts share is made outside of them
+            for where in (host, "build"):
+                yield f"{where}: sysctl -w {name}={value}:", ("hosts", host, "sysctl", name)
         scheduler = settings.mptcp.scheduler
         yield f"{host}: sysctl -w net.mptcp.scheduler={scheduler}:", ("hosts", host, "mptcp", "scheduler")
     for n, flow in enumerate(spec.experiment.traffic):

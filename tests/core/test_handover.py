@@ -73,6 +73,11 @@ def test_paths_without_which_a_flow_cannot_end(changes: list[Change], text: str)
     assert tell_dead(FLOW, changes, 0) == text
 
 
+def test_plain_tcp_cannot_end_without_its_own_path() -> None:
+    changes = [link(1, "path0", ALL)]
+    assert tell_dead(replace(FLOW, protocol="tcp"), changes, 0) == "; none of its paths has carried packets since 1s"
+
+
 def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:
     changes = [
         link(1, "path0", ALL),

@@ -443,6 +443,8 @@ def test_a_plain_list_shows_parameters_that_differ(runs: Path) -> None:
 def test_a_run_is_named_by_its_values(runs: Path) -> None:
     write_run(runs, 4, {"label": "first"})
     write_run(runs, 5, {"label": "x > 5 & y"})
+    write_run(runs, 6, {"label": "latest"})
+    newest = "20260101-000006-topo-xp-00000006"
     found = (("scheduler=roundrobin", 2), ("scheduler=roundrobin,rate=20mbit", 1), ("label=first", 4))
     for text, number in (*found, ("label=x > 5 & y", 5)):
         assert operand.find_run(runs, text).name.endswith(str(number))
@@ -454,6 +456,8 @@ def test_a_run_is_named_by_its_values(runs: Path) -> None:
             "schedule=default: no run has a parameter or metric 'schedule': did you mean 'scheduler'?",
         ),
         ("first", "no run 'first', but a run with this label: write 'label=first'"),
+        ("latest", f"no run 'latest' here or in {runs}; this link is missing, and the newest run is {newest}"),
+        ("latest-sweep", f"no run 'latest-sweep' here or in {runs}; there is no sweep: `mprun sweep` makes one"),
         ("scheduler=default,rate=20mbit", f"no run in {runs} has scheduler=default,rate=20mbit"),
     ):
         with pytest.raises(SpecError) as error:

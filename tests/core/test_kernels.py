@@ -22,9 +22,10 @@ from mprun.engines.machine_mptcp import (
     schedulers_asked,
 )
 from mprun.engines.trial import _tell_cell, ask, refuse_unknown
+from mprun.errors import MachineError
 from mprun.inputs.loading import load, load_cells
 from mprun.inputs.reader import RESOLVED
-from mprun.kernel.store import Kernel
+from mprun.kernel.store import Kernel, find_kernel
 from mprun.model.capabilities import Capabilities, SchedulerChoice
 from mprun.model.plan import Plan
 from mprun.model.problem import InputError
@@ -260,3 +261,8 @@ def test_a_kernel_of_an_axis_that_is_not_built_is_named_before_a_run(tmp_path: P
     missing, no_name = refuse_unknown(cells, "virtual", "default", for_run=False)
     assert "no experiment kernel 'nosuch' is built" in missing
     assert "'a/b' is no name of a kernel" in no_name
+
+
+def test_a_kernel_that_a_student_builds_is_built_with_their_scheduler() -> None:
+    with pytest.raises(MachineError, match=r"--source TREE --name nosuch`, or with `--with-scheduler FILE\.c`"):
+        find_kernel("nosuch")

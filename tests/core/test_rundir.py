@@ -134,12 +134,15 @@ def test_a_file_that_was_removed_is_called_missing(verb: str, name: str, tmp_pat
     assert "did not get so far" not in called.text
 
 
-def test_a_damaged_summary_is_named_before_the_run_is_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("summary", "named"), [("{", "summary.json: damaged"), (None, "no summary.json: the file is")])
+def test_a_damaged_summary_is_named_before_the_run_is_repeated(tmp_path: Path, summary: str | None, named: str) -> None:
     run = copy_run(tmp_path)
-    (run / "summary.json").write_text("{")
+    (run / "summary.json").unlink()
+    if summary is not None:
+        (run / "summary.json").write_text(summary)
     # this run has no engine that could repeat it
     (run / "environment.json").unlink()
-    assert "summary.json: damaged" in str(call("verify", str(run)).error)
+    assert named in str(call("verify", str(run)).error)
 
 
 def test_removed_inputs_are_no_difference_of_two_runs(tmp_path: Path) -> None:

@@ -470,13 +470,18 @@ def test_names_that_the_kernel_does_not_have_are_refused_before_a_run(
     assert error.startswith(place), error
 
 
-def test_a_value_that_the_kernel_refuses_is_named_with_its_line(mprun: Callable[..., Result], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("where", "name", "value"), [("client", "net.ipv4.tcp_rmem", "big"), ("build", "net.core.rmem_max", "1")]
+)
+def test_a_value_that_the_kernel_refuses_is_named_with_its_line(
+    mprun: Callable[..., Result], tmp_path: Path, where: str, name: str, value: str
+) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
     entry = "  - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s}\n"
-    sysctl = "sysctl: {net.ipv4.tcp_rmem: big}"
+    sysctl = f"sysctl: {{{name}: {value}}}"
     (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts:\n  client: {{{sysctl}}}\ntraffic:\n{entry}")
     run = mprun("run", "-t", "topo", "-x", "xp")
     said = " ".join(run.out.split())
     assert run.status == 1
-    assert "xp.yaml:3: hosts.client.sysctl.net.ipv4.tcp_rmem" in said
-    assert "client: sysctl -w net.ipv4.tcp_rmem=big: Invalid argument" in said
+    assert f"xp.yaml:3: hosts.client.sysctl.{name}" in said
+    assert f"{where}: sysctl -w {name}={value}: Invalid argument" in said

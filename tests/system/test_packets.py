@@ -307,7 +307,7 @@ def test_tables_are_no_part_of_what_repeats(both: tuple[Result, dict[str, Any]],
 
 @needs_root
 def test_a_second_call_takes_the_tables_of_the_first(both: tuple[Result, dict[str, Any]], tmp_path: Path) -> None:
-    """The second call runs no tshark and says the same. A changed capture or a lost table is read again."""
+    """The second call runs no tshark and says the same. A changed or renamed capture or a lost table is read again."""
     run, read = both
     broken = replacing(shutil.which("tshark") or "", "exit 4\n", tmp_path)
     copied = shutil.copytree(run.run, tmp_path / "copied")
@@ -322,7 +322,11 @@ def test_a_second_call_takes_the_tables_of_the_first(both: tuple[Result, dict[st
     assert "what it had read was kept" in call("packets", copied, cwd=tmp_path, prefix=broken).out
     assert call("packets", copied, "--delay", "client", "server", cwd=tmp_path).status == 0
     assert call("packets", copied, "--json", cwd=tmp_path).out == first.out
-    os.utime(copied / "pcap/client.pcap")
+    client = copied / "pcap/client.pcap"
+    client.rename(client.with_stem("phone"))
+    assert "what it had read was kept" in call("packets", copied, cwd=tmp_path, prefix=broken).out
+    client.with_stem("phone").rename(client)
+    os.utime(client)
     assert "what it had read was kept" in call("packets", copied, cwd=tmp_path, prefix=broken).out
 
 

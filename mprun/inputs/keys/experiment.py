@@ -118,7 +118,7 @@ Confidence = Annotated[float, *checked(parse_ratio, {"enum": ["95%", "99%"]}, (0
 _NO_SHARE = "must be above 0% and below 100%: write a share of the mean, as in '2%'"
 Within = Annotated[float, *checked(parse_ratio, _PERCENT, lambda share: 0 < share < 1, _NO_SHARE)]
 Filter = Annotated[str, *parsed(_parse_filter, {"type": "string"})]
-_NO_LINK = "cannot be a link's name: write a file's name, as in 'iperf.log' or 'client-{experiment}.pcap'"
+_NO_LINK = "cannot be a link's name: write a file's name without .yaml, as in 'iperf.log' or 'client-{experiment}.pcap'"
 LinkName = Annotated[str, *text_that(is_link_name, _NO_LINK, pattern=_LINK.pattern)]
 _NO_FILE = "names no file of a run: write as in 'logs/bulk.log' or 'logs/probe.*.out'"
 RunFile = Annotated[str, *text_that(_is_run_file, _NO_FILE)]
@@ -403,7 +403,8 @@ class ExperimentFile(FileModel):
 
     ELSEWHERE = dict.fromkeys(
         ("topology", "nodes", "paths", "events", "middleboxes", "addressing", "ecmp"),
-        "is a key of topologies: write it there, or in a topology file of its own that begins with 'extends: FILE'",
+        "is a key of topologies, and this is read as an experiment: write it there, or in a topology file of its own "
+        "that begins with 'extends: FILE'",
     ) | {
         **dict.fromkeys(
             ("duration", "start", "tool", "protocol", "from", "to", "size"),

@@ -21,6 +21,8 @@ FIRST_S, GROWTH, MOST_S = 10.0, 1.5, 120.0
 # A terminal shows no bar before, since most work is done by then, and the import of rich takes a tenth of a short run.
 BAR_AFTER_S = 1.0
 BAR_WIDTH = 30
+# The letters of a phase, such as the names of many flows, beside which a bar and a note have room.
+MOST_LETTERS = 34
 _TEXTS = ("{task.description}", "[dim]{task.fields[note]}")
 
 
@@ -81,6 +83,8 @@ class Bar(Live):
             return
         if self._clock() - self._start_s < BAR_AFTER_S:
             return
+        import textwrap
+
         if self._progress is None:
             self._progress = make_progress(*_TEXTS, is_timed=True)
             self._progress.start()
@@ -89,6 +93,7 @@ class Bar(Live):
             self._task = self._progress.add_task(text, total=None, visible=False, note=note)
         # the end of a transfer with a size is not known before: until there is a share, the bar moves to and fro
         total = 1.0 if done else None
+        text = textwrap.shorten(text, MOST_LETTERS, placeholder=" …")
         self._progress.update(self._task, total=total, completed=done, description=text, visible=True, note=note)
 
     def _log(self, text: str, done: float, note: str) -> None:

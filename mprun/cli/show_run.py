@@ -76,7 +76,8 @@ def show_summary(
             # what a program printed, such as a compiler, keeps its lines
             for line in others:
                 click.echo(f"    {printable(line)}")
-    for text in (*summary.notes, *summary.middleboxes):
+    said_above = "\n".join((*summary.errors, *summary.failures))
+    for text in (*summary.notes, *(one for one in summary.middleboxes if one not in said_above)):
         click.echo(prose.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {options.spell_path(run.path)}")

@@ -129,5 +129,7 @@ def test_a_bar_without_a_share_has_no_end(monkeypatch: pytest.MonkeyPatch) -> No
         (task,) = bar._progress.tasks
         # rich moves a bar without an end to and fro
         assert (task.visible, task.total) == (True, None)
+        bar.show("long-h0, long-h4, long-h8, long-h12, short-h1", 0.5)
+        assert task.description == "long-h0, long-h4, long-h8, …"
         bar.show("building", 0.5)
         assert (task.total, task.percentage) == (1.0, 50)

@@ -34,3 +34,11 @@ def test_the_order_of_metrics_and_the_lines_of_a_compiler_stay(capsys: pytest.Ca
     show_summary(backwards, run, True)
     assert capsys.readouterr().out == shown
     assert "  error: bad:\n    a.c:1: error:\n        4 | x\n" in shown
+
+
+def test_a_middlebox_in_an_error_is_not_told_again(capsys: pytest.CaptureFixture[str]) -> None:
+    boxes = ("middlebox 'a' refused 11 packets", "middlebox 'b' refused 1 packet")
+    summary = RunDirectory(RUN).summary()._replace(errors=(f"get: was stopped; {boxes[0]}",), middleboxes=boxes)
+    show_summary(summary, RunDirectory(RUN), True)
+    shown = capsys.readouterr().out
+    assert [shown.count(one) for one in boxes] == [1, 1]

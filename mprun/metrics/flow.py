@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -100,7 +101,9 @@ def _find_errors(
         yield f"{flow.name}: did not end in time and was stopped {limit}{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
-        said = why or result.error or outputs.log(failed or flow.name, "err").strip()[-500:] or "it printed nothing"
+        # a terminal shows no line that another one overwrites, as those of a progress bar
+        printed = re.sub(r"[^\n]*\r(?!\n)", "", outputs.log(failed or flow.name, "err"))
+        said = why or result.error or printed.strip()[-500:] or "it printed nothing"
         status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
         yield f"{flow.name}: {flow.tool}{status}: {said}{because}"
 

@@ -78,7 +78,7 @@ class _Search:
         self._left -= len(points)
         values = list(self._test(stage, points))
         for value, point in zip(values, points, strict=True):
-            self.worst = min(self.worst, (value, point))
+            self.worst = min(self.worst, (value, point), key=lambda one: one[0])
         return values
 
     def sample(self) -> None:
@@ -114,7 +114,10 @@ class _Search:
                 least_left = self._budget // 4 if self.worst[0] < 0 else 0
 
     def find_edges(self) -> list[Boundary]:
-        """Bisect along each axis, in both directions, from the worst point."""
+        """Bisect along each axis, in both directions, from the worst point. Begin again if an end is worse.
+
+        An axis is left out if the other axes have other values at the worst point.
+        """
         value, at = self.worst
         if value >= 0:
             return []
@@ -127,6 +130,8 @@ class _Search:
         values = dict(
             zip(ends, self._ask("boundary", [_moved(at, n, end) for (n, _), end in ends.items()]), strict=True)
         )
+        if self.worst[1] != at and len(ends) <= self._left:
+            return self.find_edges()
         holds = {way: ends[way] for way in ends if values[way] >= 0}
         violated = {way: at[way[0]] if way in holds else float(way[1]) for way in ways}
         for _ in range(HALVINGS):
@@ -136,7 +141,13 @@ class _Search:
             found = self._ask("boundary", [_moved(at, n, middle) for (n, _), middle in middles.items()])
             for way, one in zip(middles, found, strict=True):
                 (holds if one >= 0 else violated)[way] = middles[way]
-        return [Boundary(way[0], way[1], holds.get(way), violated[way]) for way in ways]
+        # a worse point that was met on the way is on one of the axes only
+        worst = self.worst[1]
+        return [
+            Boundary(n, is_upper, holds.get((n, is_upper)), violated[n, is_upper])
+            for n, is_upper in ways
+            if _moved(at, n, worst[n]) == worst
+        ]
 
 
 def _moved(point: Point, axis: int, share: float) -> Point:

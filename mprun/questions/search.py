@@ -21,7 +21,7 @@ from mprun.machine.scratch import scratch
 from mprun.metrics.claim_check import MeasuredRun, find_value
 from mprun.model.frozen import Frozen
 from mprun.model.scalar import Scalar, spell_values
-from mprun.model.search_space import Floors, Search
+from mprun.model.search_space import Choice, Floors, Search
 from mprun.model.spec import BUFFERS, Spec
 from mprun.questions.minimise import read_with_seed
 from mprun.questions.proposal import Boundary, Point, Stage, explore
@@ -244,13 +244,11 @@ def spell_edges(search: Search, found: SearchResult) -> Iterator[tuple[str, str,
         return
     for n, axis in enumerate(search.axes):
         edges = {edge.is_upper: edge for edge in found.edges if edge.axis == n}
-        told = ""
+        told = "" if isinstance(axis, Choice) else "not searched with this budget"
         if len(edges) == 2:
-            ends = [axis.value_at(edges[is_upper].violated) for is_upper in (False, True)]
-            opened = [edges[is_upper].holds is None for is_upper in (False, True)]
-            if all(opened):
-                told = "violated on the whole axis"
-            else:
-                told = f"violated from {ends[0]} to {ends[1]}"
-                told += " (an end of the axis)" if any(opened) else ""
+            ends = [str(axis.value_at(edges[is_upper].violated)) for is_upper in (False, True)]
+            held = [str(axis.value_at(edge.holds)) for edge in edges.values() if edge.holds is not None]
+            told = f"violated at both ends, {ends[0]} and {ends[1]}"
+            if held:
+                told = f"violated from {ends[0]} to {ends[1]}, not at {' and '.join(held)}"
         yield axis.name, str(worst.values[axis.name]), told

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from mprun.inputs.keys.search import read_axis
 from mprun.inputs.loading import Loaded, load_search
 from mprun.model.problem import InputError
-from mprun.model.search_space import Choice, NumberAxis
+from mprun.model.search_space import Choice, Floors, NumberAxis, Search
 from mprun.questions.proposal import Boundary, Point, Stage, explore
-from mprun.questions.search import find_below_floor, find_violation
+from mprun.questions.search import SearchedPoint, SearchResult, find_below_floor, find_violation, spell_edges
 from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import Reference, UnknownName, Value, parse
 from mprun.sweeps.study import Cell, make_cells
@@ -145,6 +146,39 @@ def test_a_search_without_a_violation_uses_its_budget(budget: int) -> None:
 
     assert explore([span(), span()], budget, 1, test) == []
     assert len(asked) == budget
+
+
+@pytest.mark.parametrize("budget", [8, 16, 32, 64])
+def test_boundaries_are_those_of_the_worst_point(budget: int) -> None:
+    """An end of an axis may be worse than all points before. What is said of an axis was tested with its values."""
+    asked: dict[Point, float] = {}
+
+    def test(stage: Stage, points: Sequence[Point]) -> list[float]:
+        asked.update({(x, y): x + y / 4 - 0.7 for x, y in points})
+        return [asked[point] for point in points]
+
+    edges = explore([span(), span()], budget, 1, test)
+    worst = min(asked, key=lambda point: asked[point])
+    assert edges or budget < 16
+    for edge in edges:
+        for share in (edge.violated, edge.violated if edge.holds is None else edge.holds):
+            assert (*worst[: edge.axis], share, *worst[edge.axis + 1 :]) in asked
+
+
+def test_what_is_said_of_an_axis() -> None:
+    """Numbers between the points are not claimed, and an axis without boundaries is named."""
+    worst = SearchedPoint("sample", {"a": "10mbit", "b": "10mbit", "c": "10mbit", "cc": "cubic"}, "violated", -0.5)
+    a, b, c = (replace(span(), name=name) for name in "abc")
+    axes = (a, b, c, Choice("cc", ("cubic", "bbr")))
+    whole = [Boundary(0, is_upper, None, float(is_upper)) for is_upper in (False, True)]
+    edges = (*whole, Boundary(1, False, 0.0, 0.5), Boundary(1, True, None, 1.0))
+    told = [text for _, _, text in spell_edges(Search(axes, "", {}, Floors()), SearchResult((worst,), edges))]
+    assert told == [
+        "violated at both ends, 1mbit and 100mbit",
+        "violated from 10mbit to 100mbit, not at 1mbit",
+        "not searched with this budget",
+        "",
+    ]
 
 
 def test_choices_have_no_boundary() -> None:

@@ -127,7 +127,7 @@ class Folder:
                     error.filename = str(self.path / name)
                 raise
             finally:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     os.unlink(partial, dir_fd=folder)
 
     def write_bytes(self, name: str, content: bytes) -> None:

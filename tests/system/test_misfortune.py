@@ -242,6 +242,11 @@ def test_a_folder_that_is_read_only(files: Path, mprun: Callable[..., Result]) -
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", prefix=prefix)
     assert result.status == 3
     assert "runs: cannot be written: read-only file system: give another with -o" in result.err
+    writing = (
+        "from pathlib import Path; from mprun.safety.folder import Folder; Folder(Path('runs')).write_text('mine', '')"
+    )
+    written = subprocess.run([*prefix, sys.executable, "-c", writing], cwd=files, capture_output=True, text=True)
+    assert written.stderr.rstrip().endswith("Read-only file system: 'runs/mine'")
 
 
 def test_a_kernel_that_was_damaged(files: Path, mprun: Callable[..., Result]) -> None:

@@ -577,7 +577,7 @@ def find(parent: Path, name: str) -> RunDirectory:
         near = find_nearest(name, [*links, *(run.name for run in runs)])
         advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
         if name == LATEST:
-            advice = f"this link is missing, and the newest run is {runs[-1].name}"
+            advice = f"this link is missing or leads to no run; the newest run is {runs[-1].name}"
         elif name == "latest-sweep":
             advice = "there is no sweep: `mprun sweep` makes one"
     elif sweeps := Folder(parent).find("*-sweep/sweep.json"):

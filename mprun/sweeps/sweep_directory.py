@@ -276,8 +276,12 @@ def find_either(parent: Path, name: str) -> ResultDirectory:
     newest: list[ResultDirectory] = []
     if name == run_directory.LATEST:
         for look, word in ((run_directory.find, name), (find, LATEST)):
-            with contextlib.suppress(SpecError):
+            try:
                 newest.append(look(parent, word))
+            except SpecError:
+                # a link to a run that was removed: an older result is not the newest one
+                if os.path.lexists(parent / word):
+                    raise
     if newest:
         return max(newest, key=_find_age)
     kinds: Sequence[type[ResultDirectory]] = (SweepDirectory, RunDirectory)

@@ -516,7 +516,7 @@ def test_without_the_link_to_the_newest_run_its_name_is_told(runs: Path) -> None
     with pytest.raises(SpecError) as error:
         operand.find_run(runs, "latest")
     assert str(error.value) == (
-        f"no run 'latest' here or in {runs}; this link is missing, and the newest run is "
+        f"no run 'latest' here or in {runs}; this link is missing or leads to no run; the newest run is "
         "20260101-000003-topo-xp-00000003"
     )
 

@@ -581,5 +581,11 @@ def test_latest_is_the_newest_of_runs_and_sweeps(tmp_path: Path, capsys: pytest.
         assert operand.find_either(parent, "latest").path == newer.parent
         assert capsys.readouterr().err == f"note: latest is {newer.parent}\n"
     assert find_either(parent, str(parent / "latest")).path == run
+    (parent / "latest").unlink()
+    (parent / "latest").symlink_to("removed")
+    with pytest.raises(SpecError, match=r"no run 'latest' here .* this link is missing or leads to no run"):
+        find_either(parent, "latest")
+    (parent / "latest").unlink()
+    (parent / "latest").symlink_to(run.name)
     assert operand.find_run(parent, "latest").path == run
     assert find_either(parent, "latest-sweep").path == sweep.path

@@ -115,8 +115,10 @@ def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> 
     """
     since = {one.path: one.begin_ns for one in find_failures(flow, changes) if one.end_ns is None}
     # plain TCP has the path over which it connects, and no other
-    if flow.paths and all(path.name in since for path in flow.paths[: 1 if flow.protocol == "tcp" else None]):
-        return f"; none of its paths has carried packets since {TIME.render(max(since.values()), 'tc')}"
+    paths = flow.paths[:1] if flow.protocol == "tcp" else flow.paths
+    if paths and all(path.name in since for path in paths):
+        which = "none of its paths has" if len(paths) > 1 else f"'{paths[0].name}', its only path, has not"
+        return f"; {which} carried packets since {TIME.render(max(since[path.name] for path in paths), 'tc')}"
     if flow.paths and since.get(first := flow.paths[0].name, began_ns + 1) <= began_ns:
         return f"; '{first}', over which it connects, carried no packets when it began"
     return ""

@@ -75,7 +75,10 @@ def test_paths_without_which_a_flow_cannot_end(changes: list[Change], text: str)
 
 def test_plain_tcp_cannot_end_without_its_own_path() -> None:
     changes = [link(1, "path0", ALL)]
-    assert tell_dead(replace(FLOW, protocol="tcp"), changes, 0) == "; none of its paths has carried packets since 1s"
+    assert (
+        tell_dead(replace(FLOW, protocol="tcp"), changes, 0)
+        == "; 'path0', its only path, has not carried packets since 1s"
+    )
 
 
 def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:

@@ -281,7 +281,7 @@ _LACKING = {
     "port": "nothing listens on its TCP port {}",
     "udp": "nothing listens on its UDP port {}",
     "socket": "it did not make {}",
-    "output": "it did not print '{}' on its standard output",
+    "output": "it did not print '{}' on its standard error",
 }
 # What a server that the user brings may lack.
 _REMEDY = " ('{port}' in its command, 'protocol' in its entry, or 'listens: false')"

@@ -767,16 +767,27 @@ traffic:
     ]
 
 
-def test_a_server_that_never_listens(mprun: Callable[..., Result], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("server", "lacking"),
+    [
+        (
+            "[sleep, '100'], port: 80",
+            "nothing listens on its TCP port 80 ('{port}' in its command, 'protocol' in its entry, or 'listens: false')"
+            " after 10 s, and it printed nothing",
+        ),
+        (
+            "[sh, -c, 'echo started; sleep 100'], ready: started",
+            "it did not print 'started' on its standard error after 10 s: started",
+        ),
+    ],
+)
+def test_a_server_that_is_never_ready(server: str, lacking: str, mprun: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
-    flow = "{tool: exec, from: client, to: server, command: [true], server: [sleep, '100'], port: 80}"
+    flow = f"{{tool: exec, from: client, to: server, command: [true], server: {server}}}"
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n  - {flow.replace('[true]', '[sleep, 1s]')}\n")
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec")
     assert result.status == 1
-    assert result.summary["errors"] == [
-        "exec.server: not ready: nothing listens on its TCP port 80 ('{port}' in its command, 'protocol' in its entry, "
-        "or 'listens: false') after 10 s, and it printed nothing"
-    ]
+    assert result.summary["errors"] == [f"exec.server: not ready: {lacking}"]
 
 
 # in the order of a file

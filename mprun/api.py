@@ -27,7 +27,7 @@ from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import name_nearest, tell_unknown
 from mprun.model.scalar import spell_scalar
 from mprun.runs.place import choose_place_of
-from mprun.runs.run_directory import RunDirectory
+from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.runs.runner import make_request, read_inputs, run_request
 from mprun.safety.folder import Folder
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either
@@ -127,7 +127,9 @@ class Run(Frozen):
         """Return a table of the run. Raises SpecError if the run does not have it."""
         tables = self.tables
         if name not in tables:
-            raise SpecError(f"{self.path}: no table '{name}'{name_nearest(name, tables, 'tables')}")
+            made = name in FROM_CAPTURES and RunDirectory(self.folder or self.path).captures()
+            hint = f": `mprun packets {self.path}` makes it" if made else name_nearest(name, tables, "tables")
+            raise SpecError(f"{self.path}: no table '{name}'{hint}")
         return tables[name]
 
     def figures(self) -> list[Figure]:

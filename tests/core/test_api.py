@@ -135,6 +135,8 @@ def test_tables_have_one_form_in_runs_and_sweeps(tmp_path: Path) -> None:
             assert found.table(name).collect().equals(found.tables[name].collect())
         with pytest.raises(SpecError, match="table 'nothing'"):
             found.table("nothing")
+    with pytest.raises(SpecError, match=r"no table 'packets': `mprun packets .*` makes it$"):
+        run.table("packets")
 
 
 def test_the_page_reads_the_rows_of_its_tables(tmp_path: Path) -> None:

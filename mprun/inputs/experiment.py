@@ -22,7 +22,7 @@ from mprun.inputs.keys.experiment import (
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check
 from mprun.inputs.keys.pairing import spread_hosts
-from mprun.inputs.keys.plot import METRICS_OF, SAMPLES
+from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, SAMPLES
 from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
@@ -97,8 +97,11 @@ def read_experiment(
         if of_flows and not any(not {*of_flows}.isdisjoint(metrics) for metrics in owned.values()):
             names = " or ".join(f"'{name}'" for name in of_flows)
             document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
-        if plot.series == "one_way_delay" and len({entry.capture().node for entry in file.capture}) < 2:
-            message = "has nothing to show without captures at both ends: write 'capture: [{host: ...}, {host: ...}]'"
+        ends = CAPTURES.get(plot.series or "rate", 0)
+        if len({entry.capture().node for entry in file.capture}) < ends:
+            what = "captures at both ends" if ends > 1 else "a capture"
+            written = ", ".join(["{host: ...}"] * ends)
+            message = f"has nothing to show without {what}: write 'capture: [{written}]'"
             document.warn(("plots", n, "series"), message)
         needed = SAMPLES.get(plot.series) if plot.series else None
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
@@ -284,6 +287,8 @@ def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
         offered = owned.offered(owner)
         meant = next((one for one in _MEANT.get(what, ()) if one in offered), what)
         hint = f": did you mean '{meant}'?" if meant != what else name_nearest(what, offered, "it has")
+        if what.partition("-")[0] in offered:
+            hint = ": write spaces around a minus"
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{hint}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")

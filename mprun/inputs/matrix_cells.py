@@ -256,7 +256,10 @@ def _read_axis(
     elif value == []:
         document.refuse(position, f"is an empty list, so that no cell is left: write '{name}: [1, 2]', or remove it")
     else:
-        document.refuse(position, f"must be a list of values or a range: write '{name}: [1, 2]' or {{from, to, steps}}")
+        given = value if isinstance(value, list) else str(value or "").split("..")
+        listed = ", ".join(str(one) for one in given if one and isinstance(one, str | int | float)) or "1, 2"
+        what = "must be a list of texts and numbers, or a range"
+        document.refuse(position, f"{what}: write '{name}: [{listed}]' or {{from, to, steps}}")
     if any("{{" in str(one) for one in values):
         document.refuse(position, "holds a template: write the values")
     for place_problem in filter(None, (check_place(name, one) for one in values)):

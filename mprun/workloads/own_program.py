@@ -22,8 +22,8 @@ from mprun.workloads.tool import PYTHON, Endpoints, kept
 _SHELL_SIGNS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 PLACEHOLDERS = ("source", "destination", "port", "files", "inputs")
 # `${name}` and `%{name}` are the syntax of a shell and of other programs.
-_PLACEHOLDER = re.compile(r"(?<![$%{])\{([a-z_]+)\}")
-_VARIABLE = re.compile(r"(?:^|=)\$\{?([A-Z][A-Z0-9_]+)\}?(?=/|$)")
+_PLACEHOLDER = re.compile(r"(?<![$%{])\{([A-Za-z_]+)\}")
+_VARIABLE = re.compile(rf"(?:^|=)\$\{{?([A-Z][A-Z0-9_]+|{'|'.join(PLACEHOLDERS)})\}}?(?=/|$)")
 # A word after such a program and such an option is a program of its own.
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby)")
 _TAKES_SCRIPT = re.compile(r"-[a-z]*[ce]")

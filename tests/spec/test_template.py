@@ -114,6 +114,9 @@ SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
         ("%{time_total}", ""),
         ("$1%{time_total}", ""),
         ("--home=${HOME}", "'$HOME' is a variable of a shell, and none runs this command: write it as in [sh, -c,"),
+        ("{PORT}", "'{PORT}' is no value of a run, and the program gets it as written; known: {source}"),
+        ("${port}", "'$port' is a variable of a shell, and none runs this command: write '{port}'"),
+        ("${name}", ""),
         # a program of its own
         ("{print $1} {dest}", ""),
     ],

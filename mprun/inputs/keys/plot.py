@@ -33,6 +33,8 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
 }
 # The samples that a series needs. Sockets are always sampled.
 SAMPLES: Mapping[SeriesName, SampleKind] = {"queue": "queues", "interfaces": "interfaces"}
+# The number of nodes whose captures a series needs.
+CAPTURES: Mapping[SeriesName, int] = {"sequence": 1, "one_way_delay": 2}
 # The metrics of which flows with such a figure have one.
 METRICS_OF: Mapping[SeriesName, tuple[str, ...]] = {
     "delay": ("delay.mean", "rtt"),

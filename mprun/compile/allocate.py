@@ -83,23 +83,17 @@ def allocate(spec: Spec) -> Network:
     peers = gather(ends for pair in pairs for ends in (pair, pair[::-1]))
     routers = frozenset(name for name, kind in topology.nodes.items() if kind == "router")
     interfaces = gather((end.node, end) for _, *ends in built for end in ends)
-    nodes = {
-        name: Node(
+    nodes = {}
+    for name, kind in topology.nodes.items():
+        known = None if kind == "router" else routers.union(peers.get(name, ()))
+        nodes[name] = Node(
             name=name,
             kind=kind,
             interfaces=tuple(interfaces.get(name, ())),
-            routes=tuple(route for routing in routings.values() for route in _routes(name, topology, routing)),
-            rules=tuple(rule for routing in routings.values() for rule in _rules(name, topology, routing)),
-            neighbours=tuple(
-                one
-                for routing in routings.values()
-                for one in _neighbours(
-                    name, routing, unflooded, None if name in routers else routers.union(peers.get(name, ()))
-                )
-            ),
+            routes=tuple(route for one in routings.values() for route in _routes(name, topology, one)),
+            rules=tuple(rule for one in routings.values() for rule in _rules(name, topology, one)),
+            neighbours=tuple(entry for one in routings.values() for entry in _neighbours(name, one, unflooded, known)),
         )
-        for name, kind in topology.nodes.items()
-    }
     changes = tuple(_size_queues_of(topology, links, longest))
     switches = make_switches(topology, built)
     return Network(nodes=nodes, links=links, paths=paths, changes=changes, switches=switches)

@@ -287,8 +287,6 @@ def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
         offered = owned.offered(owner)
         meant = next((one for one in _MEANT.get(what, ()) if one in offered), what)
         hint = f": did you mean '{meant}'?" if meant != what else name_nearest(what, offered, "it has")
-        if what.partition("-")[0] in offered:
-            hint = ": write spaces around a minus"
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{hint}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")

@@ -55,10 +55,12 @@ def read_topology(
 ) -> Topology:
     """Return the topology from plain values. Problems go to the document. lay_over: changes its links afterwards."""
     _warn_of_properties(values, document)
-    if "topology" in values and "nodes" in values:
-        document.refuse(("topology",), "conflicts with 'nodes', as a generator makes all nodes: remove one of the two")
-        return Topology(None, None)
     if "topology" in values:
+        for key in ("nodes", "links"):
+            if key in values:
+                message = f"conflicts with '{key}', as a generator makes all {key}: remove one of the two"
+                document.refuse(("topology",), message)
+                return Topology(None, None)
         return _generate(values, document, lay_over)
     if "nodes" not in values and "links" not in values:
         names = list_names(GENERATORS, "generators")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -51,7 +52,8 @@ def _parse_regex(value: object) -> str:
 _NO_UNIT = f"is no unit: write one of {', '.join(OUTPUT_UNITS)}"
 OutputUnit = Annotated[str, *text_that(OUTPUT_UNITS.__contains__, _NO_UNIT, enum=list(OUTPUT_UNITS))]
 Regex = Annotated[str, *parsed(_parse_regex, {"type": "string", "minLength": 1, "maxLength": MOST_REGEX})]
-FileName = Annotated[str, Field(pattern=_FILE_PATTERN)]
+_NO_FILE = "is no plain file name: programs leave their files in the folder {files}, as in 'delays.csv'"
+FileName = Annotated[str, *text_that(re.compile(_FILE_PATTERN).fullmatch, _NO_FILE, pattern=_FILE_PATTERN)]
 
 
 class MetricEntry(FileModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from urllib.parse import urlsplit
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
@@ -32,7 +33,8 @@ def find_licence(text: str) -> str:
         name = canonicalize_license_expression(text)
     except InvalidLicenseExpression:
         known = {one.casefold(): one for one in USUAL}
-        near = difflib.get_close_matches(text.casefold(), known, n=1, cutoff=LIKE)
+        named = re.sub(r"\W*\blicen[cs]e\b\W*", "-", text.casefold()).strip("-")
+        near = difflib.get_close_matches(named, known, n=1, cutoff=LIKE)
         hint = f": did you mean '{known[near[0]]}'?" if near else list_names(USUAL, "usual ones")
         raise SpecError(f"--license {text}: no SPDX identifier, and no URL{hint}") from None
     # an expression with several licences, or a name that is not on SPDX's list

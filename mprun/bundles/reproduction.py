@@ -139,6 +139,8 @@ class Original(Frozen):
 
 def open_original(source: ResultDirectory) -> Original:
     """Return the runs of a directory. Raises SpecError for a sweep without a run to repeat."""
+    if source.folder.has(ARTIFACTS):
+        raise SpecError(f"{source.path} is an unpacked bundle, which lacks parts of its runs: name the zip file")
     if isinstance(source, RunDirectory):
         return Original(source)
     runs = [kept.run for kept in source.runs()]

@@ -50,6 +50,7 @@ def _show_difference(first: str, second: str) -> None:
 
 
 def _read_plan(name: str) -> Plan:
+    from mprun.cli.operand import find_run
     from mprun.runs import run_directory
     from mprun.safety.folder import Folder
     from mprun.safety.text import make_printable
@@ -61,4 +62,4 @@ def _read_plan(name: str) -> Plan:
                 return Plan.from_json(make_printable(Folder(path.parent).read_json(path.name)))
             except ValueError:
                 raise SpecError(f"{name} is no plan: name the directory of a run or a plan.json") from None
-        return run_directory.find(options.DEFAULT_PARENT, name).plan()
+        return find_run(options.DEFAULT_PARENT, name).plan()

@@ -20,7 +20,7 @@ from mprun.bundles.licence import find_licence
 from mprun.bundles.pack import pack
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
-from mprun.bundles.reproduction import choose_engine, open_bundle
+from mprun.bundles.reproduction import choose_engine, open_bundle, open_original
 from mprun.cli.bundle import command
 from mprun.errors import RunError, SpecError
 from mprun.inputs.loading import load_cells
@@ -117,6 +117,8 @@ def test_what_strangers_wrote_is_obeyed_by_no_terminal(tmp_path: Path) -> None:
     bundle = open_bundle(tmp_path / "bundle", tmp_path)
     assert isinstance(bundle.source, RunDirectory)
     assert bundle.source.summary().warnings == ("\ufffd[2Jgood\nnews",)
+    with pytest.raises(SpecError, match="is an unpacked bundle, which lacks parts of its runs: name the zip file"):
+        open_original(bundle.source)
 
 
 ERROR = {**SUMMARY, "status": "error"}
@@ -212,6 +214,8 @@ def test_licences(text: str, url: str) -> None:
         ("", "no SPDX identifier"),
         ("cc-by-4", "did you mean 'CC-BY-4.0'?"),
         ("gpl3", "did you mean 'GPL-3.0-only'?"),
+        ("MIT License", "did you mean 'MIT'?"),
+        ("unlicence", "did you mean 'Unlicense'?"),
         ("MIT OR Apache-2.0", "not one licence of SPDX's list"),
         ("LicenseRef-ours", "not one licence of SPDX's list"),
         ("Apache-2.0+", "not one licence of SPDX's list"),

@@ -34,7 +34,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
-    first = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    first = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--label", "base")
     assert first.status == 0, first.err
     assert first.metric("it.rtt") == pytest.approx(0.01, abs=1e-5)
     second = mprun("-t", "slow", "-x", "xp", "-p", "count=3", "--engine", "virtual", "--json")
@@ -49,7 +49,7 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert mprun("show", "latest", "--json").summary["metrics"] == second.summary["metrics"]
     by_digest = first.run.name.rsplit("-", 1)[1]
     assert "✓ ≤ 15.000 ms" in mprun("show", by_digest).out
-    difference = mprun("plan", "--diff", first.run.name, second.run.name)
+    difference = mprun("plan", "--diff", "label=base", second.run.name)
     assert difference.status == 1, difference.out
     assert "-tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 5ms" in difference.out
     assert "count=3 interval_ns=" in difference.out

@@ -238,7 +238,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
         statement = parse_statement(text)
         check_statement(statement, unit_of)
         if not statement.references():
-            document.refuse(position, f"'{text}' names no metric, so it says nothing about a run")
+            document.refuse(position, f"'{text}' names no metric: write one, as in '{CELLS}.bulk.goodput'")
     except ExpressionError as error:
         document.refuse(position, str(error))
     return text

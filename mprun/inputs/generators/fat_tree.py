@@ -61,7 +61,7 @@ class Parameters(GeneratedTopology):
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.k % 2:
-            yield "k", f"{self.k} is odd: half of a router's ports lead down, half up"
+            yield "k", f"{self.k} is odd, and half of a router's ports lead down, half up: write {self.k + 1}"
         below: tuple[str, bool] = ("access", any(rates_of(self.access)))
         for key, layer in (("aggregation", self.aggregation), ("core", self.core)):
             if layer.oversubscription is not None and not below[1]:

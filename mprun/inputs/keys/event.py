@@ -17,7 +17,7 @@ from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.traces import TRACES
 from mprun.model.spec import Rebound
-from mprun.model.units import NS_PER_MS
+from mprun.model.units import NS_PER_MS, TIME
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
 
@@ -136,4 +136,4 @@ class EventEntry(FileModel):
         if self.over is not None and self.set is None:
             yield "over", "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:
-            yield "step", "does not divide 'over' into equal steps"
+            yield "step", f"does not divide 'over' into equal steps: write '{TIME.render(self.over // 10)}'"

@@ -174,7 +174,9 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
         if resent and "retransmits" in tool.METRICS:
             # the count that a tool reads from its socket is that of the first subflow
             yield Readings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
-        known = all(subflow.is_sampled for connection in connections for subflow in connection.subflows)
+        sampled = all(subflow.is_sampled for connection in connections for subflow in connection.subflows)
+        # a warning says that some counts are missing
+        known = sampled or evidence.observation.hosts[flow.source].has_lost_sockets
         metrics = tool.METRICS if known else {k: v for k, v in tool.METRICS.items() if k not in ("share", "carried")}
         yield tell_paths(flow, evidence.intent, uses, metrics, result.values.get("goodput"))
         yield count_reinjected(flow, evidence)

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from mprun.metrics.connection import Connection, find_brief, find_refused
+from mprun.metrics.connection import Connection, at_server, find_brief, find_refused
 from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import on_paths
@@ -97,12 +97,16 @@ def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> R
 
 
 def _warn_of_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
-    """Warn of initial subflows that were reset. Linux clears their counts at once (tcp_disconnect)."""
-    initial = {(one.token, one.subflows[0].addresses): one.subflows[0] for one in connections}
+    """Warn of initial subflows that were reset at both ends. Linux clears their counts at once (tcp_disconnect)."""
+    initial = {one.subflows[0].addresses: one.subflows[0] for one in connections}
+    at_client, at_peer = (
+        {one.addresses: one for one in evidence.observation.hosts[host].events if one.error == errno.ECONNRESET}
+        for host in (flow.source, flow.destination)
+    )
     warnings = []
-    for event in evidence.observation.hosts[flow.source].events:
-        first = initial.get((event.token, event.addresses))
-        if first and event.event == "subflow closed" and event.error == errno.ECONNRESET:
+    for addresses, event in at_client.items():
+        first = initial.get(addresses)
+        if first and at_server(addresses, flow.paths) in at_peer:
             lost = "lack what it carried after its last sample" if first.is_sampled else "are unknown"
             warnings.append(
                 f"{flow.name}: its initial subflow, over '{first.path}', was reset at {event.at_ns / 1e9:.3f} s, which "

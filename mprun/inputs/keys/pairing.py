@@ -15,7 +15,7 @@ from mprun.inputs.keys.field import NAME_PATTERN, parse_name, parsed
 Pairing = Literal["all-to-all", "in-order", "permutation"]
 # Several hosts as they are written in a file. A single host is text.
 Several = tuple[str, ...]
-Entry = TypeVar("Entry")
+EntryT = TypeVar("EntryT")
 
 RANGE = ".."
 _PATTERN = re.compile(r"[a-zA-Z*?\[][a-zA-Z0-9_*?\[\]!-]*")
@@ -66,7 +66,7 @@ def find_hosts(wanted: str, hosts: Sequence[str]) -> Several:
     return tuple(host for host in hosts if fnmatchcase(host, wanted))
 
 
-def spread_hosts(entries: Mapping[str, Entry], hosts: Sequence[str]) -> dict[str, Entry]:
+def spread_hosts(entries: Mapping[str, EntryT], hosts: Sequence[str]) -> dict[str, EntryT]:
     """Return the entry of each host. A name comes before patterns, and a later pattern before an earlier one."""
     found = {host: entry for key, entry in entries.items() if is_pattern(key) for host in find_hosts(key, hosts)}
     return found | {key: entry for key, entry in entries.items() if not is_pattern(key)}

@@ -8,6 +8,10 @@ import resource
 import signal
 import sys
 
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # with `python -m`, Python looks for modules in the current folder first, where a file may be called `statistics.py`
+    sys.path.pop(0)
+
 # The exit status of the command line, once it has one.
 _status: list[int] = []
 

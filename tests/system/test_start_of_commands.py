@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import LAB, SHORT, environment
+from tests.system.conftest import COMMAND, LAB, SHORT, environment
 
 HEAVY = ("matplotlib", "numpy", "polars", "scipy", "pydantic", "jinja2", "rich", "mininet", "importlib.metadata")
 # Calls the entry point as the command does, and prints the heavy modules at the end.
@@ -96,3 +96,9 @@ def test_the_end_does_not_take_modules_apart() -> None:
     assert "taken apart" in call("import mprun.cli as it")
     assert call("import mprun.__main__ as it").startswith("mprun ")
     assert "taken apart" not in call("import mprun.__main__ as it")
+
+
+def test_a_module_of_the_current_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise RuntimeError\n")
+    called = subprocess.run([*COMMAND, "--version"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert called.returncode == 0, called.stderr

@@ -101,8 +101,7 @@ class Original(Frozen):
     def find_difference(self, place: str, again: RunDirectory) -> str | None:
         """Return the first artifact in which the repetition of the run at a place differs; None if all are equal."""
         if self.artifacts is None:
-            run = RunDirectory(self.source.folder.below(place))
-            return first_difference(run, again, with_captures=has_captures(run.artifacts()))
+            return first_difference(RunDirectory(self.source.folder.below(place)), again)
         artifacts = self.artifacts.get(place)
         if not artifacts:
             return "the bundle has no digests of it"

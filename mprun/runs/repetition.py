@@ -56,14 +56,14 @@ def has_captures(artifacts: Iterable[str]) -> bool:
     return any(name.startswith(CAPTURES) for name in artifacts)
 
 
-def first_difference(one: RunDirectory, other: RunDirectory, with_captures: bool = True) -> str | None:
+def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
     """Return a message with the first artifact and byte in which two runs differ; None if they are identical.
 
-    with_captures: compare captures too. A run may have kept none.
+    If the first run kept no captures, those of the other are not compared.
     """
-    ours, theirs = (
-        {name for name in run.artifacts() if with_captures or not name.startswith(CAPTURES)} for run in (one, other)
-    )
+    ours, theirs = (set(run.artifacts()) for run in (one, other))
+    if not has_captures(ours):
+        theirs = {name for name in theirs if not name.startswith(CAPTURES)}
     for name in sorted(ours | theirs):
         if name not in theirs or name not in ours:
             return f"{name} is only in {one.path if name in ours else other.path}"

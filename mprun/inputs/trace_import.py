@@ -27,7 +27,7 @@ _UNITS: Mapping[str, Mapping[str, int]] = {
     "loss": {"%": 1, "share": 100},
 }
 KEYS = ("time", "rate", "rate.forward", "rate.reverse", "delay", "delay.forward", "delay.reverse", "rtt", "loss")
-_COLUMN = re.compile(r"([a-z.]+)=([^:]+):([a-z%]+)")
+_COLUMN = re.compile(r"([a-z.]+)=([^:]+):(.+)")
 _LONGEST_NUMBER = 40
 
 

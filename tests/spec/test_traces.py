@@ -207,6 +207,7 @@ def test_empty_lines_around_rates_have_no_time(tmp_path: Path) -> None:
     ("column", "message"),
     [
         ("rate", "'rate' is no column: write KEY=COLUMN:UNIT"),
+        ("rate=dl:Mbit/s", "'Mbit/s' is no unit of rate: write one of bit, kbit, mbit, gbit"),
         ("speed=dl:mbit", "no key 'speed'"),
         ("rate=dl:mbps", "'mbps' is no unit of rate: write one of bit, kbit, mbit, gbit"),
     ],

@@ -89,7 +89,7 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
         try:
             rates.append(parse_link_rate(line))
         except QuantityError as error:
-            remedy = ", or for times in ms the format 'mahimahi'" if line.isdigit() else ""
+            remedy = ", or for times in ms the format 'mahimahi'" if line.isdigit() and not rates else ""
             raise TraceError(number, f"{error}{remedy}") from None
     return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
 

@@ -208,7 +208,9 @@ def test_every_generator_expands_to_what_it_builds(generator: str, tmp_path: Pat
 def test_expand_fills_in_parameters_and_overwrites_nothing(tmp_path: Path) -> None:
     file = ask(tmp_path, 'params: {n: 2}\ntopology: line\nrouters: "{{ n }}"\n')
     assert "r5:" in run("expand", "-t", file, "-p", "n=5")
-    with pytest.raises(click.BadParameter, match=r"topo\.yaml' exists, and is no file of the kind to be written: name another file"):
+    with pytest.raises(
+        click.BadParameter, match=r"topo\.yaml' exists, and is no file of the kind to be written: name another file"
+    ):
         run("expand", "-t", file, "--to", file)
     run("expand", "-t", file, "--to", tmp_path / "new" / "x.yaml")
     assert (tmp_path / "new" / "x.yaml").read_text() == run("expand", "-t", file)

@@ -230,5 +230,5 @@ def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
     sweep = read_sweep(found)
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()
-    if (faults := found.find_table("faults")) is not None:
-        yield "faults", faults
+    if (table := found.find_table("faults")) is not None:
+        yield "faults", table

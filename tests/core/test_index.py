@@ -456,7 +456,10 @@ def test_a_run_is_named_by_its_values(runs: Path) -> None:
             "schedule=default: no run has a parameter or metric 'schedule': did you mean 'scheduler'?",
         ),
         ("first", "no run 'first', but a run with this label: write 'label=first'"),
-        ("latest", f"no run 'latest' here or in {runs}; this link is missing, and the newest run is {newest}"),
+        (
+            "latest",
+            f"no run 'latest' here or in {runs}; this link is missing or leads to no run; the newest run is {newest}",
+        ),
         ("latest-sweep", f"no run 'latest-sweep' here or in {runs}; there is no sweep: `mprun sweep` makes one"),
         ("scheduler=default,rate=20mbit", f"no run in {runs} has scheduler=default,rate=20mbit"),
     ):

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from mprun.cli import new, schema, sweep, validate
-from mprun.errors import MachineError, SpecError
+from mprun.errors import SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.inputs.loading import load
 
@@ -96,7 +96,7 @@ def test_new_overwrites_nothing(tmp_path: Path) -> None:
 
 def test_new_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(MachineError, match="cannot be written: not a directory"):
+    with pytest.raises(click.BadParameter, match=r"takes no new files \(is a file\)"):
         _run(new.command, tmp_path / "file" / "lab")
 
 

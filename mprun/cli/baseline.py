@@ -34,7 +34,7 @@ def command() -> None:
 )
 @options.to(
     "Write to FILE. Default: TOPOLOGY-EXPERIMENT.baseline beside the experiment.",
-    type=options.Target(baseline.HEAD.encode()),
+    type=options.Target(b"#"),
 )
 def write(files: options.FileOptions, runs: options.RunOptions, metrics: tuple[str, ...], target: Path | None) -> None:
     """Run an experiment once, and write its values to a file."""

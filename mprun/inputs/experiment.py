@@ -98,7 +98,8 @@ def read_experiment(
             names = " or ".join(f"'{name}'" for name in of_flows)
             document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
         ends = CAPTURES.get(plot.series or "rate", 0)
-        if len({entry.capture().node for entry in file.capture}) < ends:
+        has_qlog = plot.series == "sequence" and "quic" in {flow.protocol for flow in flows}
+        if len({entry.capture().node for entry in file.capture}) < ends and not has_qlog:
             what = "captures at both ends" if ends > 1 else "a capture"
             written = ", ".join(["{host: ...}"] * ends)
             message = f"has nothing to show without {what}: write 'capture: [{written}]'"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -102,7 +101,8 @@ def _find_errors(
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
         # a terminal shows no line that another one overwrites, as those of a progress bar
-        printed = re.sub(r"[^\n]*\r(?!\n)", "", outputs.log(failed or flow.name, "err"))
+        lines = outputs.log(failed or flow.name, "err").split("\n")
+        printed = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
         said = why or result.error or printed.strip()[-500:] or "it printed nothing"
         status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
         yield f"{flow.name}: {flow.tool}{status}: {said}{because}"

@@ -280,7 +280,7 @@ def find_either(parent: Path, name: str) -> ResultDirectory:
                 newest.append(look(parent, word))
             except SpecError:
                 # a link to a run that was removed: an older result is not the newest one
-                if os.path.lexists(parent / word):
+                if word == name and os.path.lexists(parent / word):
                     raise
     if newest:
         return max(newest, key=_find_age)

@@ -245,10 +245,12 @@ def test_a_command_that_opens_no_mptcp_is_told(opened: int, protocol: Protocol, 
     assert sum(text.startswith(told) for text in summary.warnings) == warned
 
 
-def test_an_error_has_no_lines_that_a_program_overwrote() -> None:
+@pytest.mark.parametrize(
+    "printed", ["begin\n  0  0 --:--:--\r100  0 --:--:--\rno such host\r\n", "begin\nno such host\r"]
+)
+def test_an_error_has_no_lines_that_a_program_overwrote(printed: str) -> None:
     one = flow(tool="exec")
     record = agent(processes={one.name: Ended(6, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
-    printed = "begin\n  0  0 --:--:--\r100  0 --:--:--\rno such host\r\n"
     summary = measure(Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda *_: printed)).summary
     assert summary.errors[0] == f"{one.name}: exec ended with status 6: begin\nno such host"
 

@@ -587,5 +587,10 @@ def test_latest_is_the_newest_of_runs_and_sweeps(tmp_path: Path, capsys: pytest.
         find_either(parent, "latest")
     (parent / "latest").unlink()
     (parent / "latest").symlink_to(run.name)
+    (parent / "latest-sweep").unlink()
+    (parent / "latest-sweep").symlink_to("removed")
+    assert find_either(parent, "latest").path == run
+    (parent / "latest-sweep").unlink()
+    (parent / "latest-sweep").symlink_to(sweep.path.name)
     assert operand.find_run(parent, "latest").path == run
     assert find_either(parent, "latest-sweep").path == sweep.path

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from mprun.cli import new, schema, sweep, validate
+from mprun.cli import baseline, lab, new, schema, sweep, validate
 from mprun.errors import SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
 from mprun.inputs.loading import load
@@ -98,6 +98,22 @@ def test_new_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(click.BadParameter, match=r"takes no new files \(is a file\)"):
         _run(new.command, tmp_path / "file" / "lab")
+
+
+def test_a_lab_without_a_directory_says_where_it_cannot_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/proc")
+    with pytest.raises(click.BadParameter, match="takes no new files"):
+        _run(lab.start, "01")
+
+
+def test_a_baseline_with_a_licence_may_be_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "values.baseline"
+    file.write_text("# SPDX-License-Identifier: MIT\n# Values of a run.\n")
+    (target,) = (one for one in baseline.write.params if one.name == "target")
+    assert target.type(str(file)) == file
+    file.write_text("notes")
+    with pytest.raises(click.BadParameter, match="no file of the kind"):
+        target.type(str(file))
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

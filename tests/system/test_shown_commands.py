@@ -143,7 +143,6 @@ INSTEAD = {
     },
     # parts of the kernel's own tests, which take ten minutes
     "mprun kernel test": "mprun kernel test --only tc-testing/qdiscs/tbf",
-    "mprun kernel test --kernel debug": "mprun kernel test --kernel debug --only tc-testing/qdiscs/tbf",
     "mprun kernel test --kernel A --kernel B": "mprun kernel test --kernel default --kernel mine "
     "--only tc-testing/qdiscs/tbf",
     "mprun kernel test --kernel mine --only simult_flows,mptcp_join/fastclose": "mprun kernel test --kernel mine "

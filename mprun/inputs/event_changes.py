@@ -89,7 +89,9 @@ def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Read
         read.append(_read_event(entry, ("events", n), document) if rows <= MOST_CHANGES else ReadEvent(entry))
         rows += len(read[-1].rows)
     if rows > MOST_CHANGES:
-        document.refuse(("events",), _TOO_MANY)
+        document.refuse(
+            ("events",), f"have files of more than {MOST_CHANGES} rows in all: use longer steps, or cut them"
+        )
     return tuple(read)
 
 

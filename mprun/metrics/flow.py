@@ -14,7 +14,7 @@ from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.readings import Readings, join, measured, name_metrics, with_delays
 from mprun.metrics.series import FlowConnections
-from mprun.metrics.subflow import count_reinjected, count_subflows, tell_unopened
+from mprun.metrics.subflow import count_reinjected, count_subflows, find_reset, tell_unopened
 from mprun.model.agent_report import Ended, spell_status
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
@@ -174,9 +174,7 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
         if resent and "retransmits" in tool.METRICS:
             # the count that a tool reads from its socket is that of the first subflow
             yield Readings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
-        sampled = all(subflow.is_sampled for connection in connections for subflow in connection.subflows)
-        # a warning says that some counts are missing
-        known = sampled or evidence.observation.hosts[flow.source].has_lost_sockets
+        known = all(subflow.is_sampled for subflow, _ in find_reset(flow, connections, evidence))
         metrics = tool.METRICS if known else {k: v for k, v in tool.METRICS.items() if k not in ("share", "carried")}
         yield tell_paths(flow, evidence.intent, uses, metrics, result.values.get("goodput"))
         yield count_reinjected(flow, evidence)

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from mprun.metrics.connection import Connection, at_server, find_brief, find_refused
+from mprun.metrics.connection import Connection, Subflow, at_server, find_brief, find_refused
 from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import on_paths
@@ -96,22 +96,31 @@ def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> R
     return Readings(warnings=tuple(f"{flow.name}: {text}: {where}" for text in warned))
 
 
-def _warn_of_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
-    """Warn of initial subflows that were reset at both ends. Linux clears their counts at once (tcp_disconnect)."""
-    initial = {one.subflows[0].addresses: one.subflows[0] for one in connections}
+def find_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> list[tuple[Subflow, int]]:
+    """Return the initial subflows that were reset at both ends, each with the time, ns.
+
+    Linux clears their counts at once (tcp_disconnect).
+    """
     at_client, at_peer = (
-        {one.addresses: one for one in evidence.observation.hosts[host].events if one.error == errno.ECONNRESET}
+        {one.addresses: one.at_ns for one in evidence.observation.hosts[host].events if one.error == errno.ECONNRESET}
         for host in (flow.source, flow.destination)
     )
+    initial = [one.subflows[0] for one in connections]
+    return [
+        (first, at_client[first.addresses])
+        for first in initial
+        if first.addresses in at_client and at_server(first.addresses, flow.paths) in at_peer
+    ]
+
+
+def _warn_of_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
     warnings = []
-    for addresses, event in at_client.items():
-        first = initial.get(addresses)
-        if first and at_server(addresses, flow.paths) in at_peer:
-            lost = "lack what it carried after its last sample" if first.is_sampled else "are unknown"
-            warnings.append(
-                f"{flow.name}: its initial subflow, over '{first.path}', was reset at {event.at_ns / 1e9:.3f} s, which "
-                f"clears its counts: `share` and `carried` {lost}. Remedy: 'sample: {{sockets: 10ms}}'"
-            )
+    for first, at_ns in find_reset(flow, connections, evidence):
+        lost = "lack what it carried after its last sample" if first.is_sampled else "are unknown"
+        warnings.append(
+            f"{flow.name}: its initial subflow, over '{first.path}', was reset at {at_ns / 1e9:.3f} s, which clears "
+            f"its counts: `share` and `carried` {lost}. Remedy: 'sample: {{sockets: 10ms}}'"
+        )
     return Readings(warnings=warnings)
 
 

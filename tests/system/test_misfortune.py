@@ -442,6 +442,7 @@ def test_flows_that_nobody_can_reach(mprun: Callable[..., Result], tmp_path: Pat
     result = run_beside_ping(mprun, tmp_path, f"  - {flow}\n", events)
     assert result.status == 1
     assert result.metric("flows.flows") == 3
-    limit = "after 62.0 s, the time limit of flows for this work: 'timeout' sets another"
-    assert result.summary["errors"] == [f"flows: did not end in time and was stopped {limit}"]
+    limit = "after 62.0 s, the time limit of flows for this work"
+    path = "'path0', its only path, has not carried packets since 1500ms"
+    assert result.summary["errors"] == [f"flows: did not end in time and was stopped {limit}; {path}"]
     assert result.summary["metrics"]["flows.bytes"]["value"] == 2048

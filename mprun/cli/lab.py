@@ -135,7 +135,7 @@ def start(name: str, directory: Path | None) -> None:
     if text.zfill(2) in find_labs() and text.isdigit():
         said = f"'{text}' is the number of a lab, and would be the name of the copy: copy each lab by its own command"
         raise SpecError(f"{said}, or name another directory")
-    target = directory or options.Target(is_file=False)(lab.name)
+    target = directory or options.Target(is_file=False).convert(lab.name, None, None)
     copy_lab(lab, target)
     click.echo(prose.wrap(f"created {target}, a copy of lab {lab.name}: {lab.file.title}", "", "  "))
     for kind, folder, files in (

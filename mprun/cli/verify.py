@@ -155,7 +155,11 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
     if done.closeness == "identical":
         assert isinstance(original.source, RunDirectory)
         count = len(list(original.source.artifacts()))
-        without = "" if again.captures().keys() == original.source.captures().keys() else "; its captures were removed"
+        without = (
+            ""
+            if again.captures().keys() == original.source.captures().keys()
+            else "; captures that it does not keep were not compared"
+        )
         click.echo(f"identical: {count} artifacts of {original.source.name}, byte by byte{without}")
     else:
         click.echo(f"different: {done.differences[0]}")

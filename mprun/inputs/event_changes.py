@@ -54,6 +54,8 @@ MOST_REBINDINGS = 250
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
 BothWays = tuple[Direction, Direction]
+# A file of rates: its name, the trace, and the lines with the rates that the user wrote.
+_ReadTrace = tuple[str, tuple[trace_file.RateTrace, list[tuple[int, str]]]]
 # The order of a change among all changes (`_rank`).
 _Order = tuple[int, bool, int, EventOrder]
 PropertyT = TypeVar("PropertyT")
@@ -81,13 +83,23 @@ class ReadEvent(Frozen):
     rows: tuple[ScheduleRow, ...] = ()
 
 
+ReadRows = tuple[str, tuple[ScheduleRow, ...]]
+
+
 def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[ReadEvent, ...]:
-    """Read events with their schedules. Problems of schedules go to the document."""
+    """Read events with their schedules, each file once. Problems of schedules go to the document."""
+    files: dict[tuple[str, str], ReadRows | None] = {}
     read: list[ReadEvent] = []
     rows = 0
     for n, entry in enumerate(entries):
-        read.append(_read_event(entry, ("events", n), document) if rows <= MOST_CHANGES else ReadEvent(entry))
-        rows += len(read[-1].rows)
+        key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
+        found = None
+        if name is not None:
+            if (key, name) not in files and rows <= MOST_CHANGES:
+                files[key, name] = made = _read_rows(name, ("events", n, key), document)
+                rows += len(made[1]) if made else 0
+            found = files.get((key, name))
+        read.append(ReadEvent(entry, *found) if found else ReadEvent(entry))
     if rows > MOST_CHANGES:
         document.refuse(
             ("events",), f"have files of more than {MOST_CHANGES} rows in all: use longer steps, or cut them"
@@ -95,23 +107,21 @@ def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[Read
     return tuple(read)
 
 
-def _read_event(entry: EventEntry, position: ValuePath, document: Document) -> ReadEvent:
-    key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
-    if name is None:
-        return ReadEvent(entry)
-    if key == "trace" and name in TRACES:
+def _read_rows(name: str, position: ValuePath, document: Document) -> ReadRows | None:
+    """Return the file of a schedule and its rows. None if it cannot be read; the reason is recorded."""
+    if position[-1] == "trace" and name in TRACES:
         file, read = name, trace_file.read_schedule(read_text(TRACES[name].file), PROPERTIES)
     else:
-        found = document.companion((*position, key), name, lambda text: trace_file.read_schedule(text, PROPERTIES))
+        found = document.companion(position, name, lambda text: trace_file.read_schedule(text, PROPERTIES))
         if found is None:
-            return ReadEvent(entry)
+            return None
         file, read = found
     _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
     rows = (
         ScheduleRow(line, at_ns, _read_row(file, line, cells, document) if cells else None)
         for line, at_ns, cells in read
     )
-    return ReadEvent(entry, file, tuple(rows))
+    return file, tuple(rows)
 
 
 def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Document) -> None:
@@ -158,7 +168,9 @@ class Timeline:
         self._links = {link.name: link for link in links}
         self._document = document
         self._rebindings: dict[tuple[str, str], Counter[Rebound]] = {}
-        # of all rate traces that have been read
+        # by name, format, interval and largest packet
+        self._traces: dict[tuple[object, ...], _ReadTrace | None] = {}
+        # of all rate traces that were read, and rows of all schedules that were played
         self._intervals = 0
 
     def lay(self, events: Sequence[ReadEvent]) -> tuple[Change, ...]:
@@ -272,12 +284,16 @@ class Timeline:
         if self._intervals > trace_file.MOST_INTERVALS:
             self._refuse_number()
             return
-        found = self._document.companion(position, name, read, tuple(TRACES))
+        known = (name, entry.format, entry.interval, link.mtu)
+        if known not in self._traces:
+            self._traces[known] = self._document.companion(position, name, read, tuple(TRACES))
+            if made := self._traces[known]:
+                self._intervals += len(made[1][0].rates)
+                _warn_of_rates(made[0], made[1][1], self._document)
+        found = self._traces[known]
         if found is None:
             return
-        file, (trace, written) = found
-        self._intervals += len(trace.rates)
-        _warn_of_rates(file, written, self._document)
+        trace = found[1][0]
         sides = _SIDES[entry.direction]
         if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
             message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
@@ -293,6 +309,10 @@ class Timeline:
         """Yield the course of each property. It begins with the first value that the trace has for the property."""
         entry = event.entry
         if not event.rows:
+            return
+        self._intervals += len(event.rows)
+        if self._intervals > trace_file.MOST_INTERVALS:
+            self._refuse_number()
             return
         *played, last = event.rows
         if not played:
@@ -445,8 +465,9 @@ def _repeat(
     end_ns = entry.until if entry.until is not None else entry.at + period_ns
     for n, begin_ns in enumerate(range(entry.at, end_ns, period_ns)):
         for offset_ns, value in played:
-            if begin_ns + offset_ns < end_ns:
-                yield begin_ns + offset_ns, value
+            if begin_ns + offset_ns >= end_ns:
+                return
+            yield begin_ns + offset_ns, value
         if n * len(played) > MOST_CHANGES:
             return
 

@@ -57,7 +57,8 @@ def read_topology(
     _warn_of_properties(values, document)
     if "topology" in values:
         for key in ("nodes", "links"):
-            if key in values:
+            # a generator of a package may have such a key
+            if key in values and str(values["topology"]) in GENERATORS:
                 message = f"conflicts with '{key}', as a generator makes all {key}: remove one of the two"
                 document.refuse(("topology",), message)
                 return Topology(None, None)

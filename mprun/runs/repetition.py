@@ -59,11 +59,10 @@ def has_captures(artifacts: Iterable[str]) -> bool:
 def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
     """Return a message with the first artifact and byte in which two runs differ; None if they are identical.
 
-    If the first run kept no captures, those of the other are not compared.
+    Captures that the first run did not keep are not compared.
     """
     ours, theirs = (set(run.artifacts()) for run in (one, other))
-    if not has_captures(ours):
-        theirs = {name for name in theirs if not name.startswith(CAPTURES)}
+    theirs = {name for name in theirs if name in ours or not name.startswith(CAPTURES)}
     for name in sorted(ours | theirs):
         if name not in theirs or name not in ours:
             return f"{name} is only in {one.path if name in ours else other.path}"

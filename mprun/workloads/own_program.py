@@ -178,7 +178,8 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool) -> str | None
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:
             return "'{inputs}' is the folder of 'files', and there are none: write 'files: [...]'"
-        if name not in PLACEHOLDERS:
+        # capitals are of programs such as awk and jq
+        if name not in PLACEHOLDERS and (name.islower() or name.lower() in PLACEHOLDERS):
             listed = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
             return f"'{{{name}}}' is no value of a run, and the program gets it as written; known: {listed}"
     return None

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from mprun.cli.runs import command as runs_command
 from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
+from mprun.runs.repetition import first_difference
 from mprun.runs.run_directory import RunDirectory, make_frame
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
@@ -273,3 +274,11 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+def test_captures_that_a_run_did_not_keep_are_not_compared(tmp_path: Path) -> None:
+    kept, again = (RunDirectory(copy_run(tmp_path, name)) for name in ("kept", "again"))
+    first, *_ = again.captures().values()
+    shutil.copy(again.path / first, again.path / "pcap" / "another.pcap")
+    assert first_difference(kept, again) is None
+    assert first_difference(again, kept) == f"pcap/another.pcap is only in {again.path}"

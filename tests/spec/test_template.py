@@ -117,6 +117,7 @@ SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
         ("{PORT}", "'{PORT}' is no value of a run, and the program gets it as written; known: {source}"),
         ("${port}", "'$port' is a variable of a shell, and none runs this command: write '{port}'"),
         ("${name}", ""),
+        ("{Name}", ""),
         # a program of its own
         ("{print $1} {dest}", ""),
     ],

@@ -40,6 +40,16 @@ def _changes(topology: TopologySpec) -> list[tuple[float, int | None, int | None
     ]
 
 
+@pytest.mark.parametrize("played", ["trace: lte-drive", "trace: ms.up, format: mahimahi, interval: 1ms"])
+def test_a_trace_of_many_links_is_read_once(tmp_path: Path, played: str) -> None:
+    (tmp_path / "ms.up").write_text("".join(f"{ms}\n" for ms in range(1, 60_000, 20)))
+    paths = "  - {rate: 10mbit, delay: 10ms}\n" * 200
+    events = "".join(f"  - {{at: 0s, until: 2s, link: path{n}, {played}}}\n" for n in range(200))
+    (tmp_path / "topo.yaml").write_text(f"version: 1\ntopology: multi-path\npaths:\n{paths}events:\n{events}")
+    changes = load_topology(tmp_path / "topo.yaml", {}).changes
+    assert {one.link for one in changes if isinstance(one, LinkChange)} == {f"path{n}" for n in range(200)}
+
+
 def _import(*words: str | Path) -> str:
     result = CliRunner().invoke(
         trace.command, ["import", *map(str, words)], catch_exceptions=False, standalone_mode=False

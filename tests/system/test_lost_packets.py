@@ -148,7 +148,7 @@ def test_the_packets_of_the_join_are_found(files: Path) -> None:
     passed = next(one for one in report["packets"] if one["status"] == "passed")
     same = call("verify", "--keep", sweep / passed["run"], cwd=files)
     assert same.status == 0, same.out
-    assert same.out.rstrip().endswith("byte by byte; its captures were removed")
+    assert same.out.rstrip().endswith("byte by byte; captures that it does not keep were not compared")
 
 
 def test_a_study_repeats_and_says_what_to_do(files: Path) -> None:

@@ -136,4 +136,5 @@ class EventEntry(FileModel):
         if self.over is not None and self.set is None:
             yield "over", "needs 'set': write the values to reach"
         if self.over is not None and self.step and self.over % self.step:
-            yield "step", f"does not divide 'over' into equal steps: write '{TIME.render(self.over // 10)}'"
+            whole = self.over // 10 if self.over >= 10 * NS_PER_MS else self.over
+            yield "step", f"does not divide 'over' into equal steps: write '{TIME.render(whole)}'"

@@ -54,8 +54,6 @@ MOST_REBINDINGS = 250
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
 BothWays = tuple[Direction, Direction]
-# A file of rates: its name, the trace, and the lines with the rates that the user wrote.
-_ReadTrace = tuple[str, tuple[trace_file.RateTrace, list[tuple[int, str]]]]
 # The order of a change among all changes (`_rank`).
 _Order = tuple[int, bool, int, EventOrder]
 PropertyT = TypeVar("PropertyT")
@@ -169,7 +167,7 @@ class Timeline:
         self._document = document
         self._rebindings: dict[tuple[str, str], Counter[Rebound]] = {}
         # by name, format, interval and largest packet
-        self._traces: dict[tuple[object, ...], _ReadTrace | None] = {}
+        self._traces: dict[tuple[object, ...], trace_file.RateTrace | None] = {}
         # of all rate traces that were read, and rows of all schedules that were played
         self._intervals = 0
 
@@ -286,14 +284,15 @@ class Timeline:
             return
         known = (name, entry.format, entry.interval, link.mtu)
         if known not in self._traces:
-            self._traces[known] = self._document.companion(position, name, read, tuple(TRACES))
-            if made := self._traces[known]:
-                self._intervals += len(made[1][0].rates)
-                _warn_of_rates(made[0], made[1][1], self._document)
-        found = self._traces[known]
-        if found is None:
+            self._traces[known] = None
+            if found := self._document.companion(position, name, read, tuple(TRACES)):
+                file, (whole, written) = found
+                self._intervals += len(whole.rates)
+                _warn_of_rates(file, written, self._document)
+                self._traces[known] = replace(whole, rates=tuple(trace_file.keep_changes(whole.rates)))
+        trace = self._traces[known]
+        if trace is None:
             return
-        trace = found[1][0]
         sides = _SIDES[entry.direction]
         if any(not (link.forward, link.reverse)[side].rate_bit_per_s for side in sides):
             message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"

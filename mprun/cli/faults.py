@@ -105,9 +105,8 @@ def command(
         raise SpecError("no packet of this run can have this fault")
     chosen = sample(candidates, budget) if budget and budget < len(candidates) else candidates
     if not as_json:
-        click.echo(
-            _say_estimate(base, chosen, 1 if control is None else 2, runs.slots({place.name}), runs.keep), err=True
-        )
+        slots = execution.slots_for({place.name}, runs.jobs)
+        click.echo(_say_estimate(base, chosen, 1 if control is None else 2, slots, runs.keep), err=True)
     if dry_run:
         _list_packets(chosen, as_json)
         return

@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from mprun.cli.progress import passing
 from mprun.cli.prose import complain
 from mprun.errors import MachineError, RunError, SpecError
 from mprun.machine import invoking_user
-from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice, EngineName
+from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
 from mprun.safety.text import printable
@@ -353,12 +353,6 @@ class RunOptions(Frozen):
     @property
     def consent(self) -> Consent:
         return Consent(self.allow_exec, self.unconfined, self.as_root)
-
-    def slots(self, engines: Collection[EngineName]) -> int:
-        """Return the number of runs at once on this machine. Raises SpecError for too many runs in real time."""
-        from mprun.sweeps.execution import slots_for
-
-        return slots_for(engines, self.jobs)
 
 
 class VerdictOptions(Frozen):

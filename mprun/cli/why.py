@@ -51,6 +51,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     from mprun.questions.why import WhyQuestion, explain
     from mprun.runs.place import choose_place
     from mprun.runs.provenance import find_kernel
+    from mprun.sweeps.execution import slots_for
     from mprun.sweeps.local import LocalExecutor
 
     run = find_exact_run(runs.parent, name)
@@ -72,7 +73,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
         texts = {path.name: path.read_text() for path in files}
         question = WhyQuestion(failure, statement)
         with (
-            closing(LocalExecutor(runs.slots({"virtual"}))) as executor,
+            closing(LocalExecutor(slots_for({"virtual"}, runs.jobs))) as executor,
             growing_sweep(f"why {text}", texts, on, runs, executor, f"why-{run.title}") as growing,
         ):
             explained = explain(loaded, question, end_ns, count, steps, growing.run, summary.metrics)

@@ -45,8 +45,8 @@ def files(tmp_path: Path) -> Path:
 @measures_real_time
 @pytest.mark.usefixtures("leaves_nothing")
 def test_rates_on_the_hosts_kernel(mprun: Callable[..., Result], files: Path) -> None:
-    # A pause of this machine counts less in a longer transfer. The last samples are taken after the ping, when no packet
-    # of the transfer waits in a queue.
+    # A pause of this machine counts less in a longer transfer. The last samples are taken after the ping, when no
+    # packet of the transfer waits in a queue.
     after = "  - {tool: ping, from: client, to: server, start: {after: bulk, offset: 500ms}, duration: 200ms}\n"
     (files / "xp.yaml").write_text(UNCAPTURED.replace("duration: 1s", "duration: 3s") + after)
     result = mprun("-t", "topo", "-x", "xp", "--engine", "real", "--json")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import re
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from mprun.agent import sysctl, trace_event
 from mprun.engines.agent_process import find_program
 from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError, MprunError
-from mprun.inputs.loading import Loaded
+from mprun.inputs.loading import Loaded, tell_cell
 from mprun.inputs.user_configuration import configured_engine
 from mprun.kernel import store
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_kernel
@@ -66,8 +65,6 @@ ONE, ALL = "EN10MB", "LINUX_SLL2"
 _TCPDUMP = "tcpdump: "
 # The end of tee's error for a value that a sysctl refuses. Another error may have causes that a run does not have.
 _REFUSED = "Invalid argument"
-# A value in a message that refuses it.
-_REFUSED_VALUE = re.compile(r"(?: has no [a-z ]+ |^)'([^']*)'")
 # The longest time in which the kernel may answer.
 MOST_S = 60
 # The most answers that are kept, and the most hosts with other sysctls whose values are tried.
@@ -100,7 +97,7 @@ def refuse_unknown(
         if for_run and not is_virtual:
             continue
         try:
-            refused, lacking = find_refusals([cell.spec for cell in own], kernel, for_run)
+            refused, lacking = find_refusals(own, kernel, for_run)
         except MachineError as error:
             if kernel == name != DEFAULT_NAME:
                 raise
@@ -110,7 +107,7 @@ def refuse_unknown(
         found += [(position, text, strict or is_virtual) for position, text in lacking.items()]
         for position, text, is_certain in found:
             shown = position[1:] if position[0] == "topology" else position
-            problem = InputProblem(*own[0].locate(position), shown, text + _tell_cell(own, text))
+            problem = InputProblem(*own[0].locate(position), shown, text)
             if is_certain:
                 problems[problem] = None
             else:
@@ -120,22 +117,18 @@ def refuse_unknown(
     return list(warnings)
 
 
-def _tell_cell(cells: Sequence[Loaded], text: str) -> str:
-    """Return the axis whose value a message refuses, as its end; empty if it is none."""
-    refused = _REFUSED_VALUE.search(text)
-    named = (one for cell in cells for one in cell.values if refused and str(one[1]) == refused[1])
-    return next((f" (in cell {axis}={value})" for axis, value in named), "")
-
-
-def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
+def find_refusals(
+    cells: Sequence[Loaded], name: str, for_run: bool
+) -> tuple[dict[ValuePath, str], dict[ValuePath, str]]:
     """Return the reasons why a kernel refuses values of an experiment, each by the value's place in the experiment.
 
     The first mapping has what no kernel accepts (filters), the second what this kernel lacks. Both are empty if no
     default kernel is built: then only a run can tell.
 
-    specs: the cells of one experiment. name: of the kernel. for_run: see `refuse_unknown`. Raises MachineError if the
+    cells: of one experiment. name: of the kernel. for_run: see `refuse_unknown`. Raises MachineError if the
     kernel does not start, or if no other kernel has this name.
     """
+    specs = [cell.spec for cell in cells]
     # the same place may have another value in another cell
     filters: dict[tuple[ValuePath, str], None] = {
         (("capture", n, "filter"), f"{ALL if one.link is None else ONE}:{one.filter}"): None
@@ -143,8 +136,9 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
         for n, one in enumerate(spec.experiment.captures)
         if not for_run and one.filter and find_program("tcpdump")
     }
-    hosts = list(dict.fromkeys(entry for spec in specs for entry in _find_sysctls(spec)))
-    chosen = [entry for spec in specs for entry in _find_choices(spec)]
+    # each value with the first cell that has it
+    hosts = {entry: cell for cell in cells[::-1] for entry in _find_sysctls(cell.spec)}
+    chosen = {entry: cell for cell in cells[::-1] for entry in _find_choices(cell.spec)}
     traced = {one: ("tracepoints", n) for spec in specs for n, one in enumerate(spec.experiment.tracepoints)}
     # a run is refused before its kernel boots
     newer = {} if for_run else {place: known for spec in specs for place, known in _find_newer_disciplines(spec)}
@@ -185,22 +179,23 @@ def find_refusals(specs: Sequence[Spec], name: str, for_run: bool) -> tuple[dict
     answers = iter(others)
     # the first answer is that of the new namespace
     said = {one: [next(answers).strip() for _ in ("new", *one)][1:] for one in tried}
-    for host, settings in hosts:
+    for (host, settings), cell in hosts.items():
         for (name, value), error in zip(settings, said.get(settings, [""] * len(settings)), strict=True):
             place = ("hosts", host, "sysctl", name)
             folder, _, word = name.rpartition(".")
             if name in missing:
                 near = find_nearest(word, missing[name])
                 hint = f": did you mean '{folder}.{near}'?" if near else ""
-                lacking[place] = f"kernel '{kernel.name}' has no sysctl {name}{hint}"
+                lacking[place] = f"kernel '{kernel.name}' has no sysctl {name}{hint}{tell_cell(cell.values)}"
             elif error.endswith(_REFUSED) and name not in sysctl.CHOICES:
-                lacking[place] = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
-    for position, name, value in chosen:
+                text = f"'{value}' is no value of this sysctl for kernel '{kernel.name}'"
+                lacking[place] = text + tell_cell(cell.values)
+    for (position, name, value), cell in chosen.items():
         if value not in has[name]:
             noun = name.rsplit(".", 1)[1].removeprefix("tcp_").replace("_", " ")
             near = find_nearest(value, has[name])
             hint = f": did you mean '{near}'?" if near else f"; it has: {', '.join(has[name])}{sysctl.remedy_of(name)}"
-            lacking[position] = f"kernel '{kernel.name}' has no {noun} '{value}'{hint}"
+            lacking[position] = f"kernel '{kernel.name}' has no {noun} '{value}'{hint}{tell_cell(cell.values)}"
     errors = [(position, next(answers).strip().removeprefix(_TCPDUMP)) for position, _ in filters]
     return {position: f"is no filter for tcpdump: {text}" for position, text in errors if text}, lacking
 

@@ -196,13 +196,10 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         document.refuse_empty()
     problems = sort(documents, chain.from_iterable(files.name_parameters(found, one) for one in documents))
     if values and problems:
-        where = f"{'in cell' if position == ('matrix',) else 'at'} {spell_values(dict(values), ', ')}"
         # these parts are equal in all cells unless they hold a template
-        alike = [key for key in ("repeat", "plots", "show") if "{{" not in str(last.part(key))]
-        problems = [
-            one if one.path[:1] and one.path[0] in alike else replace(one, message=f"{one.message} ({where})")
-            for one in problems
-        ]
+        alike = [(key,) for key in ("repeat", "plots", "show") if "{{" not in str(last.part(key))]
+        where = tell_cell(values, position)
+        problems = [one if one.path[:1] in alike else replace(one, message=one.message + where) for one in problems]
     if last is not first and not problems:
         files.warn_unused(parameters, documents)
     warnings = sort(documents, chain.from_iterable(document.warnings for document in documents))
@@ -216,6 +213,11 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     if problems or (found.strict and warnings):
         raise InputError(sort(documents, problems + warnings) if found.strict else problems, loaded)
     return loaded
+
+
+def tell_cell(values: CellValues, position: ValuePath = ("matrix",)) -> str:
+    """Return the end of a message about a cell, empty without axes. position: the path of the axes."""
+    return f" ({'in cell' if position == ('matrix',) else 'at'} {spell_values(dict(values), ', ')})" if values else ""
 
 
 def _locate(documents: Sequence[Document], spec: Spec, path: ValuePath) -> tuple[str, int | None]:

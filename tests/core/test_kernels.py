@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from mprun.agent import sysctl
 from mprun.compile import allocate, compile_plan
 from mprun.engines import trial, virtual
 from mprun.engines.capability import missing_sysctls
@@ -21,7 +20,7 @@ from mprun.engines.machine_mptcp import (
     parse_limits,
     schedulers_asked,
 )
-from mprun.engines.trial import _tell_cell, ask, refuse_unknown
+from mprun.engines.trial import ask, refuse_unknown
 from mprun.errors import MachineError
 from mprun.inputs.loading import load, load_cells
 from mprun.inputs.reader import RESOLVED
@@ -241,15 +240,25 @@ def test_the_filter_of_each_cell_is_checked(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(trial, "ask", answer)
     monkeypatch.setattr(trial, "find_kernel", lambda name: Kernel(name, "", "7", "", "", 0, "", 0.0))
     monkeypatch.setattr(trial, "find_program", lambda _: "tcpdump")
-    refused, lacking = trial.find_refusals([cell.spec for cell in cells], "default", for_run=False)
+    refused, lacking = trial.find_refusals(cells, "default", for_run=False)
     assert (refused, lacking) == ({("capture", 0, "filter"): "is no filter for tcpdump: syntax error"}, {})
 
 
-def test_a_message_about_a_value_of_an_axis_names_its_cell() -> None:
-    cells: Any = [SimpleNamespace(values=(("kernel", "default"), ("cc", cc), ("runs", 2))) for cc in ("reno", "renno")]
-    assert _tell_cell(cells, "kernel 'default' has no congestion control 'renno'") == " (in cell cc=renno)"
-    assert _tell_cell(cells, "kernel 'default' has no congestion control 'bbr'") == ""
-    assert _tell_cell(cells, "'renno' is no value of this sysctl for kernel 'default'") == " (in cell cc=renno)"
+def test_a_message_about_a_value_names_the_first_cell_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\nhosts: {client: {sysctl: {net.ipv4.tcp_congestion_control: '{{ cc }}'}}}\n"
+        "params: {label: x, cc: reno}\nmatrix: {label: [renno, x], cc: [reno, renno]}\n"
+        "traffic: [{name: '{{ label }}', tool: ping, from: client, to: server, count: 1}]\n"
+    )
+    cells = load_cells(tmp_path / "topo.yaml", tmp_path / "xp.yaml")
+    monkeypatch.setattr(trial, "ask", lambda _kernel, constant, _others: (["reno"] * len(constant), []))
+    monkeypatch.setattr(trial, "find_kernel", lambda name: Kernel(name, "", "7", "", "", 0, "", 0.0))
+    told = trial.find_refusals(cells, "default", for_run=True)[1]["hosts", "client", "sysctl", sysctl.CONGESTION]
+    fault = "kernel 'default' has no congestion control 'renno': did you mean 'reno'?"
+    assert told == f"{fault} (in cell label=renno, cc=renno)"
 
 
 def test_a_kernel_of_an_axis_that_is_not_built_is_named_before_a_run(tmp_path: Path) -> None:

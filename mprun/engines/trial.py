@@ -14,7 +14,7 @@ import contextlib
 import fnmatch
 import subprocess
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from mprun.agent import sysctl, trace_event
 from mprun.engines.agent_process import find_program
@@ -278,16 +278,10 @@ def boot_and_ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     return answers
 
 
-Boot = Callable[[Kernel, Sequence[str]], list[str]]
-
-
-def ask(
-    kernel: Kernel, constant: Sequence[str], others: Sequence[str], boot: Boot = boot_and_ask
-) -> tuple[list[str], list[str]]:
+def ask(kernel: Kernel, constant: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return an answer to each question, from a namespace of the kernel as a run's hosts have.
 
     constant: questions whose answers are those of the kernel alone. They may come from the cache. others: in order.
-    boot: boots the kernel for the questions that are left.
     """
     # another script may have other answers
     name = f"{kernel.digest}-{zlib.crc32(_SCRIPT.encode()):08x}.json"
@@ -298,7 +292,7 @@ def ask(
         folder = cache("trials")
         known = {str(question): str(answer) for question, answer in dict(Folder(folder).read_json(name)).items()}
     asked = [question for question in dict.fromkeys(constant) if question not in known]
-    answers = boot(kernel, [*asked, *others]) if asked or others else []
+    answers = boot_and_ask(kernel, [*asked, *others]) if asked or others else []
     known |= zip(asked, answers, strict=False)
     if asked and folder is not None:
         with contextlib.suppress(MprunError, OSError), locked(folder):

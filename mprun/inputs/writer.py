@@ -36,7 +36,7 @@ def write_topology(topology: spec.TopologySpec, head: str = RESOLVED) -> str:
         "events": tuple(_events(topology)),
         "middleboxes": {name: _options(asdict(box)) for name, box in topology.middleboxes.items()} or None,
     }
-    return head + _dump(_said(entry))
+    return head + _dump(_filled(entry))
 
 
 def write_experiment(experiment: spec.ExperimentSpec) -> str:
@@ -57,10 +57,10 @@ def write_experiment(experiment: spec.ExperimentSpec) -> str:
         "calibrate": experiment.calibrate or None,
         "show": experiment.show,
         "plots": tuple(_plots(experiment)),
-        "repeat": _said({"seed": experiment.seed, "vary": experiment.vary, "reseed": reseed}),
+        "repeat": _filled({"seed": experiment.seed, "vary": experiment.vary, "reseed": reseed}),
         "links": dict(experiment.links) or None,
     }
-    return RESOLVED + _dump(_said(entry))
+    return RESOLVED + _dump(_filled(entry))
 
 
 def _fault(fault: spec.PacketFault) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _openflow(switch: spec.OpenFlow) -> dict[str, Any]:
         "hash": switch.hashed_by if switch.mode == "multipath" else None,
         "controller": controller,
     }
-    return _said(entry)
+    return _filled(entry)
 
 
 def _events(topology: spec.TopologySpec) -> Iterator[dict[str, Any]]:
@@ -137,7 +137,7 @@ def _link(link: spec.LinkSpec) -> dict[str, Any]:
         "addressing": link.addressing,
         "addresses": list(map(_addresses, link.addresses)) if any(link.addresses) else None,
     }
-    return _said(entry)
+    return _filled(entry)
 
 
 def _addresses(end: tuple[str, ...]) -> str | list[str] | None:
@@ -160,7 +160,7 @@ def spell_properties(directions: tuple[spec.Direction, spec.Direction]) -> dict[
         }
         for way in directions
     )
-    return _said({name: _both(one, reverse[name]) for name, one in forward.items()})
+    return _filled({name: _both(one, reverse[name]) for name, one in forward.items()})
 
 
 def _jitter(jitter: spec.Jitter) -> Any:
@@ -198,7 +198,7 @@ def _queue(queue: spec.Queue) -> Any:
 
 def _both(forward: Any, reverse: Any) -> Any:
     """Return a single value if both directions agree, else a value for each. None if neither has the property."""
-    return forward if forward == reverse else _said({"forward": forward, "reverse": reverse})
+    return forward if forward == reverse else _filled({"forward": forward, "reverse": reverse})
 
 
 def _host(host: spec.HostSpec) -> dict[str, Any]:
@@ -208,10 +208,10 @@ def _host(host: spec.HostSpec) -> dict[str, Any]:
         "scheduler": mptcp.scheduler,
         "subflows_per_pair": mptcp.subflows_per_pair if mptcp.is_in_user_space else None,
         "endpoints": tuple(map(asdict, mptcp.endpoints)),
-        "limits": _said({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted}) or None,
+        "limits": _filled({"subflows": mptcp.subflows, "add_addr_accepted": mptcp.add_addr_accepted}) or None,
     }
-    entry = {"mptcp": _said(settings), "sysctl": dict(host.sysctl), "congestion": dict(host.congestion) or None}
-    return _said(entry)
+    entry = {"mptcp": _filled(settings), "sysctl": dict(host.sysctl), "congestion": dict(host.congestion) or None}
+    return _filled(entry)
 
 
 def _flow(flow: spec.Flow) -> dict[str, Any]:
@@ -239,13 +239,13 @@ def _flow(flow: spec.Flow) -> dict[str, Any]:
             options["stack"] = {**stack, "files": files}
         else:
             options["files"] = files
-    return _said(entry) | _options(options)
+    return _filled(entry) | _options(options)
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as a file has them: the unit at the end of a name moves to the value."""
     entry: dict[str, Any] = {}
-    for name, value in _said(options).items():
+    for name, value in _filled(options).items():
         # a name with a text as its value may be any name that the user gave
         is_text = isinstance(value, str)
         suffix = "" if is_text else next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
@@ -265,7 +265,7 @@ def _capture(capture: spec.Capture) -> dict[str, Any]:
     entry = {"node": capture.node, "link": capture.link, "snaplen": capture.snaplen, "filter": capture.filter}
     if capture.size_bytes is not None:
         entry |= {"size": units.VOLUME.render(capture.size_bytes), "keep": capture.keep}
-    return _said(entry)
+    return _filled(entry)
 
 
 def _expectation(expectation: spec.Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:
@@ -290,10 +290,10 @@ def _plots(experiment: spec.ExperimentSpec) -> Iterator[dict[str, Any]]:
                 "names": dict(plot.names) or None,
                 "width": None if plot.width_um is None else units.WIDTH.render(plot.width_um),
             }
-            yield _said({**shown, "flow": plot.flow, "form": form, **look})
+            yield _filled({**shown, "flow": plot.flow, "form": form, **look})
 
 
-def _said(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry without the keys that have no value or an empty tuple. Other tuples become lists of their own."""
     return {
         key: list(value) if isinstance(value, tuple) else value

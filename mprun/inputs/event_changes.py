@@ -249,7 +249,11 @@ class Timeline:
         entry, position = event.entry, ("events", n)
         starts = _starts(entry)
         numbers = count()
-        if entry.is_scheduled_trace:
+        # the rows of a rate trace count when it is read
+        self._intervals += len(event.rows) if entry.trace is not None else 0
+        if entry.trace is not None and self._intervals > trace_file.MOST_INTERVALS:
+            self._refuse_number()
+        elif entry.is_scheduled_trace:
             yield from self._lay_scheduled_trace(event, n)
         elif entry.trace is not None:
             yield from self._lay_rate_trace(entry, n, entry.trace)
@@ -279,9 +283,6 @@ class Timeline:
                 return trace_file.read_rates(text, entry.interval), list(trace_file.number_lines(text))
             return trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES), []
 
-        if self._intervals > trace_file.MOST_INTERVALS:
-            self._refuse_number()
-            return
         known = (name, entry.format, entry.interval, link.mtu)
         if known not in self._traces:
             self._traces[known] = None
@@ -308,10 +309,6 @@ class Timeline:
         """Yield the course of each property. It begins with the first value that the trace has for the property."""
         entry = event.entry
         if not event.rows:
-            return
-        self._intervals += len(event.rows)
-        if self._intervals > trace_file.MOST_INTERVALS:
-            self._refuse_number()
             return
         *played, last = event.rows
         if not played:

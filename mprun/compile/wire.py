@@ -105,7 +105,7 @@ def shaping_commands(link: Link, timer_slack_ns: int, is_changing: bool, is_vari
 
 
 def change_commands(
-    link: Link, before: LinkChange, after: LinkChange, timer_slack_ns: int, is_varied: bool = False
+    link: Link, before: LinkChange, after: LinkChange, timer_slack_ns: int, is_varied: bool
 ) -> Iterator[Command]:
     """Return the commands that change a link's wire. Nothing in flight is lost unless the link goes down."""
     assert link.wire is not None

@@ -311,14 +311,13 @@ def sort(documents: Sequence[Document], problems: Iterable[InputProblem]) -> lis
 
 
 class Spread:
-    """Notes on values that several entries of a list were expanded to. Each note goes to the entry of its value.
+    """Notes on flows that the entries of `traffic` were expanded to. Each note goes to the entry of its flow.
 
-    origins: the number of the entry of each value.
+    origins: the number of the entry of each flow.
     """
 
-    def __init__(self, document: Document, key: str, origins: Sequence[int]) -> None:
+    def __init__(self, document: Document, origins: Sequence[int]) -> None:
         self._document = document
-        self._key = key
         self._origins = origins
 
     def refuse(self, path: ValuePath, message: str) -> None:
@@ -328,6 +327,6 @@ class Spread:
         self._document.warn(self._entry(path), message)
 
     def _entry(self, path: ValuePath) -> ValuePath:
-        if len(path) > 1 and path[0] == self._key and isinstance(path[1], int):
-            return (self._key, self._origins[path[1]], *path[2:])
+        if len(path) > 1 and path[0] == "traffic" and isinstance(path[1], int):
+            return ("traffic", self._origins[path[1]], *path[2:])
         return path

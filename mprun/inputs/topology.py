@@ -50,9 +50,7 @@ class Topology(Frozen):
     events: tuple[ReadEvent, ...] = ()
 
 
-def read_topology(
-    values: Mapping[str, object], document: Document, lay_over: LayOver = lambda links: links
-) -> Topology:
+def read_topology(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
     """Return the topology from plain values. Problems go to the document. lay_over: changes its links afterwards."""
     _warn_of_properties(values, document)
     if "topology" in values:

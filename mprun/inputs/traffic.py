@@ -59,7 +59,7 @@ def read_traffic(
     if not all(expanded):
         return None
     flows = tuple(flow for some in expanded for flow in some)
-    notes = Spread(document, "traffic", [n for n, some in enumerate(expanded) for _ in some])
+    notes = Spread(document, [n for n, some in enumerate(expanded) for _ in some])
     _check_names(flows, notes)
     _check_groups(flows, notes)
     _check_order(flows, notes)

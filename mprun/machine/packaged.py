@@ -21,12 +21,6 @@ PROFILE = _PACKAGE / "captures" / "wireshark" / "mptcp"
 BUILT = "mprun_kernel"
 
 
-def find_shipped(name: str) -> Path:
-    """Return the path of a folder by its name. It does not exist if neither the package nor a checkout has it."""
-    inside = _PACKAGE / "shipped" / name
-    return inside if inside.is_dir() else _PACKAGE.parent / name
-
-
 def find_built(kind: str) -> Path | None:
     """Return a folder of the installed package mprun-kernel, `kernel` or `tools`; None without the package.
 
@@ -42,7 +36,7 @@ def find_labs() -> Mapping[str, Path]:
 
     Raises SpecError if there are none.
     """
-    for folder in (Path("labs"), find_shipped("labs")):
+    for folder in (Path("labs"), _PACKAGE / "shipped" / "labs", _PACKAGE.parent / "labs"):
         labs = {path.parent.name.split("_")[0]: path.parent for path in sorted(folder.glob("*/lab.yaml"))}
         if labs:
             return labs

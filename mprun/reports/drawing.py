@@ -138,7 +138,7 @@ def draw(topology: TopologySpec, traffic: Sequence[Flow] = (), with_addresses: b
     """Decide what to show of a resolved topology, and of the traffic of an experiment."""
     sketch = _Sketch(topology, with_addresses)
     # A tree is read downwards and other networks to the right, unless this is too wide.
-    reading: Reading = "down" if sketch.is_tree == sketch.fits_page("right") else "right"
+    reading: Reading = "down" if sketch.is_tree == sketch.fits_page() else "right"
     vertices, edges, layers = tuple(sketch.vertices()), tuple(sketch.edges(reading)), tuple(sketch.layers())
     key, notes = tuple(sketch.key_lines(reading)), tuple(_notes(topology, traffic))
     return Drawing(topology.name, reading, vertices, edges, layers, key, notes)
@@ -161,12 +161,12 @@ class _Sketch:
     def is_tree(self) -> bool:
         return self._layout.is_tree
 
-    def fits_page(self, reading: Reading) -> bool:
+    def fits_page(self) -> bool:
         """Return True if the picture is narrow enough: the longest way to the right, or the widest layer of a tree."""
         widths = {vertex.name: node_width(vertex) for vertex in self.vertices()}
         if self.is_tree:
             return max(sum(widths[node] + layout.GAP for node in layer) for layer in self.layers()) <= PAGE_WIDTH
-        edges = [edge for edge in self.edges(reading) if not edge.is_level]
+        edges = [edge for edge in self.edges("right") if not edge.is_level]
         lengths = [(edge.ends, _label_width(edge) + widths[edge.ends[1]]) for edge in edges]
         return layout.longest_way(lengths) <= PAGE_WIDTH
 

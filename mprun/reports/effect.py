@@ -92,7 +92,7 @@ def _rank(one: ComparedMetric) -> tuple[int, float]:
 
 
 def choose_changed(
-    compared: Sequence[ComparedMetric], expected: Sequence[Expected] = ()
+    compared: Sequence[ComparedMetric], expected: Sequence[Expected]
 ) -> list[tuple[str, list[ComparedMetric], int]]:
     """Return the main metrics that clearly differ: the name, the cells that differ, and the number of all cells.
 
@@ -109,7 +109,7 @@ def choose_changed(
     return [(metric, changed[metric], len(by_metric[metric])) for metric in [*main, *others][:MOST_MAIN]]
 
 
-def say_briefly(compared: Sequence[ComparedMetric], expected: Sequence[Expected] = ()) -> Iterator[str]:
+def say_briefly(compared: Sequence[ComparedMetric], expected: Sequence[Expected]) -> Iterator[str]:
     """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
     for metric, changes, total in choose_changed(compared, expected):
         yield plain(f"{metric}: {' '.join(filter(None, say_range(changes, total)))}")

@@ -237,11 +237,11 @@ def thin(x: Sequence[float], y: Sequence[float], most: int = MOST_POINTS) -> tup
     return [x[n] for n in kept], [y[n] for n in kept]
 
 
-def average(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:
-    """Return means over `most` equal parts. They preserve the area of a stack of rates."""
-    if len(values) <= most:
+def average(values: Sequence[float]) -> list[float]:
+    """Return means over MOST_POINTS equal parts. They preserve the area of a stack of rates."""
+    if len(values) <= MOST_POINTS:
         return list(values)
-    parts = [values[len(values) * n // most : len(values) * (n + 1) // most] for n in range(most)]
+    parts = [values[len(values) * n // MOST_POINTS : len(values) * (n + 1) // MOST_POINTS] for n in range(MOST_POINTS)]
     return [math.fsum(part) / len(part) for part in parts]
 
 

@@ -50,11 +50,11 @@ class Gallery:
             progress(f"drawing {chart.title}", (number + 1) / (len(charts) + 1))
             self.add(chart)
 
-    def add_drawing(self, name: str, title: str, caption: str, files: Mapping[str, bytes]) -> None:
+    def add_drawing(self, title: str, caption: str, files: Mapping[str, bytes]) -> None:
         svg = files["svg"].decode()
         width = _WIDTH.search(svg)
         fits_column = width is not None and float(width[1]) <= COLUMN_PT
-        self._hang(Picture(name, title, caption, svg, is_broad=True, fits_column=fits_column), files)
+        self._hang(Picture("topology", title, caption, svg, is_broad=True, fits_column=fits_column), files)
 
     def _hang(self, picture: Picture, files: Mapping[str, bytes]) -> None:
         self.files |= {f"{picture.name}.{kind}": content for kind, content in files.items()}
@@ -72,7 +72,7 @@ def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
         yield f"The network is not drawn: {error}"
         return
     files["csv"] = _links_csv(spec.topology).encode()
-    gallery.add_drawing("topology", "Network", caption, files)
+    gallery.add_drawing("Network", caption, files)
 
 
 def _links_csv(topology: TopologySpec) -> str:

@@ -22,7 +22,6 @@ from mprun.metrics.comparison import (
     differing_values,
     unmatched,
 )
-from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.frozen import Frozen
 from mprun.model.metric import Metric, find_owned
 from mprun.model.problem import name_nearest
@@ -69,7 +68,7 @@ class SidePair(Frozen):
     expected: Sequence[Expected]
 
 
-def measure_operands(operands: Operands, confidence: float = CONFIDENCE) -> SidePair:
+def measure_operands(operands: Operands, confidence: float) -> SidePair:
     """Compare all metrics, expectations and statements of two sides."""
     may_come = (operands.incomplete[0] is not None, operands.incomplete[1] is not None)
     expected = [*compare_expectations(*operands.cells), *compare_statements(*operands.statements, may_come)]

@@ -262,7 +262,7 @@ def test_the_answer_comes_first() -> None:
         change("get.mine", 1, 3, "1", 1),
         change("get.lost", 0.001, 5, "1", 1),
     ]
-    assert list(say_briefly(compared)) == [
+    assert list(say_briefly(compared, [])) == [
         "get.goodput: +14.00% to +24.00% in 2 of 3 cells",
         "get.share.path0: +10.0 points",
         "get.mine: +200.00%",

@@ -233,7 +233,7 @@ def make_gallery(names: Sequence[str]) -> Gallery:
     for name in names:
         gallery.add(replace(_PLAIN, name=name))
     gallery.add(draw_chart("heat"))
-    gallery.add_drawing("topology", ALL, ALL, {"svg": _draw_network()})
+    gallery.add_drawing(ALL, ALL, {"svg": _draw_network()})
     return gallery
 
 

@@ -21,7 +21,7 @@ from mprun.kernel import store
 from mprun.kernel.recipe import recipe_digest
 from mprun.labs.catalog import open_lab
 from mprun.labs.course.contents import Course, export_course
-from mprun.labs.course.pages import Facts, LabFacts, break_command, draw_handout, write_readme
+from mprun.labs.course.pages import LETTERS, Facts, LabFacts, break_command, draw_handout, write_readme
 from tests.core.test_store import put
 
 ARCHIVE = "mprun-0.1.0-x86_64.mprun-kernel.zip"
@@ -180,10 +180,10 @@ def test_the_hand_out_has_the_commands_and_the_digest() -> None:
 
 def test_a_long_line_is_continued_as_a_shell_reads_it() -> None:
     command = f"mprun kernel import {ARCHIVE} --trust {'a' * 64}"
-    lines = break_command(command, 80)
+    lines = break_command(command)
     assert len(lines) > 1
     assert " ".join(" ".join(lines).replace("\\ ", "").split()) == command
-    assert all(len(line) <= 80 for line in lines)
+    assert all(len(line) <= LETTERS for line in lines)
 
 
 def test_the_command_names_the_digest(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def draw_handout(facts: Facts) -> str:
     return render(HandoutPage(facts))
 
 
-def break_command(command: str, letters: int = LETTERS) -> list[str]:
+def break_command(command: str) -> list[str]:
     """Return the lines of a command, each but the last with a backslash at its end. All but the first are indented."""
-    lines = wrap(command, letters - 4, break_long_words=False, break_on_hyphens=False)
+    lines = wrap(command, LETTERS - 4, break_long_words=False, break_on_hyphens=False)
     return [("  " if n else "") + line + (" \\" if n < len(lines) - 1 else "") for n, line in enumerate(lines)]

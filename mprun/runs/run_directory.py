@@ -638,7 +638,7 @@ def damaged(
 
 
 # What a reader ends in whose file is damaged.
-_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 
 
 @contextlib.contextmanager
@@ -646,7 +646,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn an error that a damaged file causes in its reader into an MprunError that names the file."""
     try:
         yield
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise damaged(path, plain(f"{type(error).__name__}: {error}")[:200]) from error
 
 

@@ -22,7 +22,7 @@ from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.capability import find_capabilities
 from mprun.engines.debugger import Attended, Debugger
 from mprun.engines.held_prompt import HeldPrompt
-from mprun.errors import MachineError, RunError
+from mprun.errors import MachineError, MprunError, RunError
 from mprun.inputs.attachment import keep
 from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load
@@ -49,8 +49,8 @@ from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
-from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
-from mprun.safety.text import name_some
+from mprun.runs.run_directory import DAMAGE, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
+from mprun.safety.text import name_some, plain
 
 CALIBRATION = "calibration.json"
 CHANGED_INPUTS = "its inputs were changed after the run"
@@ -288,14 +288,18 @@ def restore_tables(run: RunDirectory) -> None:
     """Make the tables of a run again from its raw output.
 
     Do nothing if the run ended before its raw output was complete. Raises RunError if raw output was removed, and
-    MprunError if it is damaged.
+    MprunError if no tables can be made of it.
     """
     if lost := run.lost_files():
         raise RunError(f"{run.path}: has no {name_some(lost, 1)}, from which its tables are made")
     if run.has("agent.json"):
         evidence = _evidence_in(run, run.plan().intent, run.agent_report())
-        with reading(run.path / "logs"):
+        try:
             _measure(run, evidence)
+        except DAMAGE as error:
+            reason = f"its tables cannot be made: {plain(f'{type(error).__name__}: {error}')[:200]}"
+            doubt = "a file of it is damaged, or, if a new run has no tables either, mprun has a defect"
+            raise MprunError(f"{run.path}: {reason}: {doubt}") from error
 
 
 def _evidence_in(run: RunDirectory, intent: Intent, agent: AgentReport) -> Evidence:

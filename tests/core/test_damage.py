@@ -7,11 +7,14 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from mprun.api import Run, load
 from mprun.errors import MprunError
+from mprun.runs import runner
+from mprun.runs.run_directory import RunDirectory
 from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
 
 pytestmark = pytest.mark.slow
@@ -35,7 +38,21 @@ def test_tables_are_not_made_from_a_damaged_log_with_a_traceback(tmp_path: Path)
     log = run / "logs" / "probe.path0.out"
     log.write_text(log.read_text().replace("mdev = ", "mdev = ."))
     for verb in ("show", "bundle"):
-        assert f"{run}/logs: damaged: ValueError" in str(call(verb, str(run)).error)
+        told = str(call(verb, str(run)).error)
+        assert f"{run}: its tables cannot be made: ValueError" in told
+        assert "is damaged, or, if a new run" in told
+
+
+def test_a_defect_of_mprun_is_not_told_as_damage_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = copy_run(tmp_path)
+    shutil.rmtree(run / "tables")
+
+    def fail(_evidence: object) -> NoReturn:
+        raise KeyError("nosuch")
+
+    monkeypatch.setattr(runner, "measure", fail)
+    with pytest.raises(MprunError, match=r"its tables cannot be made: KeyError: .nosuch.: .* mprun has a defect"):
+        runner.restore_tables(RunDirectory(run))
 
 
 @pytest.mark.parametrize("words", [("verify",), ("runs", "rerun"), ("runs", "show")])

@@ -319,26 +319,20 @@ def tell_silence(probe: RunningProcess) -> str:
 
 def wait_for(run: AgentRun, process: RunningProcess, watch: MachineWatch | None = None) -> None:
     """Wait until a process has ended, or its time-out has ended it. watch: gets the lateness of timers meanwhile."""
-    deadline = deadline_of(process)
     descriptor = run.machine.attend(process)
     tick_ns = run.machine.now_ns() + IDLE_TICK_NS
-    while not process.poll() and (now := run.machine.now_ns()) < deadline:
+    while not process.poll() and (now := run.machine.now_ns()) < process.deadline_ns:
         if watch is not None and now >= tick_ns:
             watch.note_late(now - tick_ns)
             tick_ns = now + IDLE_TICK_NS
-        run.machine.pause(deadline if watch is None else min(deadline, tick_ns))
+        run.machine.pause(process.deadline_ns if watch is None else min(process.deadline_ns, tick_ns))
     run.machine.leave(descriptor)
     end_if_late(process, run.machine.now_ns())
 
 
-def deadline_of(process: RunningProcess) -> int:
-    """Return the time at which the time limit of a process passes (ns of CLOCK_MONOTONIC)."""
-    return int(process.started_ns + process.plan["timeout_ns"])
-
-
 def end_if_late(process: RunningProcess, now_ns: int) -> bool:
     """End a process whose time-out has passed. Return True if it did."""
-    is_late = now_ns >= deadline_of(process) and not process.poll()
+    is_late = now_ns >= process.deadline_ns and not process.poll()
     if is_late:
         process.timed_out = True
         process.stop()
@@ -397,7 +391,7 @@ def go_through_timeline(run: AgentRun, zero_ns: int) -> None:
             machine.record_closed()
             tick_ns += TICK_NS * (1 + (now - tick_ns) // TICK_NS)
         moments = [tick_ns, sampling.next_ns(), *last_samples[:1], *schedule.next_ns()]
-        moments += map(deadline_of, active.values())
+        moments += [process.deadline_ns for process in active.values()]
         moments += [run.hold_ns] if run.hold_ns is not None else []
         moments += [end_ns for p in active.values() if (end_ns := end_of_endless(p)) is not None]
         ended = machine.pause(min(moments + [zero_ns + change["at_ns"] for change in changes[:1]]))

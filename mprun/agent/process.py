@@ -89,7 +89,7 @@ class RunningProcess:
     - status: the exit status, negative for a signal; None while the process runs.
     - timed_out: the process was ended because its time-out had passed.
     - is_told: the process was told to end.
-    - started_ns: the time of the start (CLOCK_MONOTONIC).
+    - started_ns, deadline_ns: the time of the start, and the time at which its time limit passes (CLOCK_MONOTONIC).
     """
 
     def __init__(
@@ -142,6 +142,7 @@ class RunningProcess:
                 for log in self._limited.values():
                     log.start()
         self.started_ns = time.monotonic_ns()
+        self.deadline_ns: int = self.started_ns + plan["timeout_ns"]
 
     def _open(self, path: str, opened: ExitStack) -> int:
         """Return the descriptor of a log, whose size is limited if the plan says so."""

@@ -14,7 +14,7 @@ _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 # The form of a value, and how exactly tc can hold and show it.
-COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET, DRAIN = range(8)
+COUNT, BYTES, TIME, MICROSECONDS, RATE, RATIO, BUCKET = range(7)
 _Position = tuple[str, int]
 
 # The events of a packet with a probability and a correlation.
@@ -39,7 +39,9 @@ _GRAMMAR: dict[str, dict[str, list[_Position | None]]] = {
         "gap": [("gap", COUNT)],
         "rate": [("rate.rate", RATE)],
     },
-    "tbf": {"rate": [("rate", RATE)], "burst": [("burst", BUCKET)], "limit": [("limit", DRAIN)]},
+    # the limit of a tbf has no effect beside the queue below it, and tc shows it as a time
+    "tbf": {"rate": [("rate", RATE)], "burst": [("burst", BUCKET)], "limit": [None]},
+    "bfifo": {"limit": [("limit", BYTES)]},
     **{
         known.kind: {
             keyword: [] if kind == "word" else [(keyword, _FORMS[kind]) if kind in _FORMS else None]
@@ -125,9 +127,6 @@ def _shown(position: _Position, options: dict[str, Any]) -> float | None:
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
-    if form == DRAIN and value is None and "lat" in options:
-        # tc shows a limit only as the time that the full queue takes to drain
-        return float(options["rate"]) * float(options["lat"]) / 1e6 + float(options["burst"])
     if value is None:
         return None
     scale = {RATE: 8.0, MICROSECONDS: 1e-6}.get(form, 1.0)
@@ -148,11 +147,10 @@ def _resolution(form: int, wanted: float, options: dict[str, Any]) -> float:
 
     A time has whole microseconds of tc's clock ticks, and one microsecond less with a jitter. Probabilities have 32
     bits. The kernel holds a burst as a time in ticks of 64 ns. tc prints this time in whole microseconds, converted to
-    whole bytes. It prints a limit as the time to drain what exceeds the burst, with the same rounding.
+    whole bytes.
     """
-    if form in (BUCKET, DRAIN):
-        step = 1.0 + float(options["rate"]) * 1.064e-6
-        return step if form == BUCKET else 2 * step
+    if form == BUCKET:
+        return 1.0 + float(options["rate"]) * 1.064e-6
     return {
         RATIO: 1e-7,
         TIME: 2.1e-6,

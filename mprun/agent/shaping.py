@@ -100,7 +100,7 @@ def _tbf(values: dict[str, str]) -> bytes | None:
     return options + attribute(TCA_TBF_BURST, struct.pack("=I", int(values["burst"])))
 
 
-def _pfifo(values: dict[str, str]) -> bytes | None:
+def _fifo(values: dict[str, str]) -> bytes | None:
     return struct.pack("=I", int(values["limit"])) if values.keys() == {"limit"} else None
 
 
@@ -129,13 +129,13 @@ def _dualpi2(values: dict[str, str]) -> bytes | None:
 # Newer queue disciplines refuse nested options without this flag (NL_VALIDATE_STRICT of netlink.h).
 NLA_F_NESTED = 1 << 15
 _STRICT = ("dualpi2",)
-_OPTIONS = {"tbf": _tbf, "pfifo": _pfifo, "netem": _netem, "dualpi2": _dualpi2}
+_OPTIONS = {"tbf": _tbf, "pfifo": _fifo, "bfifo": _fifo, "netem": _netem, "dualpi2": _dualpi2}
 
 
 def read_back(netlink: Netlink, names: Mapping[int, str]) -> list[dict[str, Any]]:
     """Return the qdiscs of these interfaces in the format of `tc -j qdisc show`, with the options that are set here.
 
-    names: the interfaces by index. The limit of a tbf is in bytes, where tc shows a time.
+    names: the interfaces by index. A tbf has no limit here: it has no effect beside the queue below it.
     """
     shown = []
     for body in netlink.dump(RTM_GETQDISC, bytes(_TCMSG.size)):
@@ -156,8 +156,8 @@ def _show_tbf(options: bytes) -> dict[str, Any]:
     rate = _RATESPEC.unpack_from(parameters)[-1]
     if TCA_TBF_RATE64 in found:
         (rate,) = struct.unpack("=Q", found[TCA_TBF_RATE64])
-    limit, ticks, _mtu = _TBF.unpack_from(parameters, 2 * _RATESPEC.size)
-    return {"rate": rate, "burst": round(rate * ticks * TICK_NS / 1e9), "limit": limit}
+    _limit, ticks, _mtu = _TBF.unpack_from(parameters, 2 * _RATESPEC.size)
+    return {"rate": rate, "burst": round(rate * ticks * TICK_NS / 1e9)}
 
 
 def _show_netem(options: bytes) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _show_netem(options: bytes) -> dict[str, Any]:
     return {"limit": limit, "delay": {"delay": delay_ns / 1e9}, "loss-random": {"loss": loss / LARGEST}}
 
 
-def _show_pfifo(options: bytes) -> dict[str, Any]:
+def _show_fifo(options: bytes) -> dict[str, Any]:
     return {"limit": struct.unpack_from("=I", options)[0]}
 
 
@@ -182,7 +182,7 @@ def _show_dualpi2(options: bytes) -> dict[str, Any]:
     return shown | {"coupling_factor": found[TCA_DUALPI2_COUPLING][0]}
 
 
-_SHOWN = {"tbf": _show_tbf, "pfifo": _show_pfifo, "netem": _show_netem, "dualpi2": _show_dualpi2}
+_SHOWN = {"tbf": _show_tbf, "pfifo": _show_fifo, "bfifo": _show_fifo, "netem": _show_netem, "dualpi2": _show_dualpi2}
 
 
 def _redirection(device: int, to: int) -> bytes:

@@ -257,14 +257,23 @@ def _paths(routings: _Routings, source: str, destination: str, named: Iterable[N
 
 
 def _longest_rtt(routings: Iterable[Routing], topology: TopologySpec) -> dict[str, int]:
-    """Return the longest round-trip time (ns) of paths between hosts over each link whose queue is given in BDPs.
+    """Return the longest round-trip time (ns) of paths between hosts over each link that ever has a queue in BDPs.
 
     For a link on no such path, it is the round-trip time of the link itself.
     """
+    changed = gather(
+        (change.link, way)
+        for change in topology.changes
+        if isinstance(change, LinkChange)
+        for way in (change.forward, change.reverse)
+    )
     wanted = {
         link.name: link.forward.delay_ns + link.reverse.delay_ns
         for link in topology.links
-        if any(d.rate_bit_per_s and (d.queue is None or d.queue.unit == "bdp") for d in (link.forward, link.reverse))
+        if any(
+            way.rate_bit_per_s and (way.queue is None or way.queue.unit == "bdp")
+            for way in (link.forward, link.reverse, *changed.get(link.name, ()))
+        )
     }
     if not wanted:
         return wanted

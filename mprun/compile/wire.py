@@ -117,8 +117,8 @@ def change_commands(
         common = (link.frame_bytes, timer_slack_ns, True, is_varied)
         was, becomes = (list(_qdiscs(port, way, *common)) for way in (old, new))
         for n, (one, other) in enumerate(zip(was, becomes, strict=True)):
-            # a change of tbf sets its limit in a fifo below it too, even if the fifo counts packets
-            if one != other or (n == 2 and "pfifo" in other and was[1] != becomes[1]):
+            # a change of tbf sets its own limit in a fifo below it too
+            if one != other or (n == 2 and {"pfifo", "bfifo"} & {*other} and was[1] != becomes[1]):
                 yield Command(WIRES, ("tc", "qdisc", "change", *other))
 
 
@@ -139,13 +139,11 @@ def _qdiscs(
     rate, queue = direction.rate_bit_per_s, direction.queue
     if rate is None or queue is None:
         return
-    # tbf's own limit counts bytes. It has no effect if the queue below counts packets
-    limit = min(queue.size_bytes(frame_bytes), MOST_QUEUE_BYTES)
     burst = frame_bytes + math.ceil(rate * timer_slack_ns / 8e9)
-    tbf = f"handle 10: tbf rate {RATE.render(rate, 'tc')} burst {burst} limit {limit}"
+    # tbf must have a limit of its own, which has no effect beside the queue below it
+    tbf = f"handle 10: tbf rate {RATE.render(rate, 'tc')} burst {burst} limit {MOST_QUEUE_BYTES}"
     yield ["dev", port, *parent, *tbf.split()]
-    if (queue.discipline, queue.unit) != ("fifo", "bytes"):
-        yield [*f"dev {port} parent 10:1 handle 100:".split(), *spell_discipline(queue, rate, frame_bytes)]
+    yield [*f"dev {port} parent 10:1 handle 100:".split(), *spell_discipline(queue, rate, frame_bytes)]
 
 
 def find_wander(direction: Direction, frame_bytes: int) -> int:
@@ -209,8 +207,8 @@ def spell_discipline(queue: Queue, rate: int, frame_bytes: int) -> list[str]:
     if queue.discipline == "red":
         return _red(queue, rate, frame_bytes)
     known, given = DISCIPLINES[queue.discipline], queue.options
-    words = [known.kind, *(name for name, kind in known.further.items() if kind == "word")]
-    words += [known.limit, str(queue.limit)]
+    words = ["bfifo" if (known.kind, queue.unit) == ("pfifo", "bytes") else known.kind]
+    words += [*(name for name, kind in known.further.items() if kind == "word"), known.limit, str(queue.limit)]
     for kind, spell in _SPELLED.items():
         for name, option in known.options.items():
             if option.kind == kind and name in given:

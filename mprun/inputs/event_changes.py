@@ -476,7 +476,7 @@ def _rank(moment: PropertyMoment) -> _Order:
 
 def _find_problems(link: LinkSpec, ways: Sequence[Direction]) -> dict[ValuePath, str]:
     """The problems of a link with other properties, by the key of the problem."""
-    problems = find_disagreements(ways[0], ways[1])
+    problems = find_disagreements(ways[0], ways[1], link.mtu + HEADER_BYTES)
     for before, after in zip(_sides(link), ways, strict=True):
         if after.rate_bit_per_s and not before.rate_bit_per_s:
             problems[("rate",)] = f"cannot come while packets pass: give link '{link.name}' a rate from the start"

@@ -24,7 +24,7 @@ from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.frozen import Frozen
 from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
-from mprun.model.spec import LinkSpec, Plot
+from mprun.model.spec import HEADER_BYTES, LinkSpec, Plot
 from mprun.model.units import tell_rounding
 
 # Axes that are neither a parameter nor a property of a link. They say where a cell runs.
@@ -328,7 +328,7 @@ def _set(link: LinkSpec, prop: str, value: Scalar, document: Document, position:
     if prop == "rate" and (message := tell_rounding(value)):
         document.warn(position, message)
     forward, reverse = given.over((link.forward, link.reverse))
-    for path, text in find_disagreements(forward, reverse).items():
+    for path, text in find_disagreements(forward, reverse, link.mtu + HEADER_BYTES).items():
         document.refuse(position, f"{'.'.join(map(str, path))} {text}")
     return replace(link, forward=forward, reverse=reverse)
 

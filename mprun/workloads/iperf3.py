@@ -133,12 +133,8 @@ class Entry(ServedEntry):
             yield from self.omit.find_excess(self.duration)
 
 
-def _work_ns(flow: Flow) -> int:
-    return tool.transfer_ns(flow.options["size_bytes"]) if flow.duration_ns is None else flow.duration_ns
-
-
 # A client also connects, drains queues and exchanges results.
-TIME_LIMIT = TimeLimit(30, _work_ns)
+TIME_LIMIT = TimeLimit(30)
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

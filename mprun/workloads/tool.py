@@ -93,14 +93,19 @@ def make_server(flow: Flow, argv: Iterable[str], ready: Ready | None, **more: An
     return Process(name=name, node=flow.destination, argv=tuple(argv), role="server", ready=ready, **more)
 
 
+def _work_ns(flow: Flow) -> int:
+    """Return the duration of a flow, or the time that its `size` may take; 0 for a flow with neither."""
+    return flow.duration_ns or transfer_ns(flow.options.get("size_bytes", 0))
+
+
 class TimeLimit(Frozen):
     """The time limit of a tool's flows without a `timeout`: the time of their work, and some seconds more.
 
-    work_ns: Flow -> the time of its work. Default: its duration.
+    work_ns: Flow -> the time of its work. Default: its duration, or the time of its size.
     """
 
     grace_s: int
-    work_ns: Callable[[Flow], int] = lambda flow: flow.duration_ns or 0
+    work_ns: Callable[[Flow], int] = _work_ns
 
 
 def time_limit_of(flow: Flow, otherwise_ns: int = TIMEOUT_NS) -> int:

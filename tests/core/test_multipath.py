@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import struct
 from pathlib import Path
@@ -16,6 +17,7 @@ from mprun.inputs.loading import load
 from mprun.inputs.writer import write_topology
 from mprun.model.network import Network
 from mprun.model.plan import Plan
+from mprun.model.spec import LinkChange, Queue
 from tests.core.test_topologies import SAMPLES, write
 
 PING = "version: 1\ntraffic: [{tool: ping, from: %s, to: %s, count: 1}]\n"
@@ -64,6 +66,18 @@ def test_the_slowest_way_sizes_the_queues(tmp_path: Path) -> None:
     queue = network.links[0].forward.queue
     assert queue is not None
     assert queue.amount * 1514 == pytest.approx(100e6 / 8 * 0.05, rel=0.01)
+
+
+def test_a_queue_of_packets_that_becomes_one_of_bdps_is_sized_by_the_path(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
+        "links:\n  - {name: l, between: [a, r], rate: 100mbit, queue: 80packets}\n  - {between: [r, b], delay: 25ms}\n"
+        "events: [{at: 1s, link: l, set: {queue: 1bdp}}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(PING.replace("count: 1", "duration: 2s") % ("a", "b"))
+    (change,) = allocate(load(tmp_path / "topo", tmp_path / "xp").spec).changes
+    assert isinstance(change, LinkChange)
+    assert change.forward.queue == Queue(math.ceil(100e6 / 8 * 0.05 / 1514), "packets")
 
 
 def test_each_router_hashes_with_a_seed_of_its_own(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ ENTRIES: list[tuple[str, dict[str, Any], int]] = [
     ("udp", {"duration": "4s", "rate": "1mbit"}, 34),
     ("quic", {"response": "5mb"}, 300),
     ("sctp", {"duration": "5s"}, 75),
-    ("sctp", {"size": "1mb"}, 70),
+    ("sctp", {"size": "1000000bytes"}, 78),
     ("flows", {"size": "10kb", "interval": "100ms", "duration": "3s"}, 63),
     ("video", {"length": "20s", "qualities": ["1mbit"]}, 260),
     ("video", {"length": "20s", "qualities": ["1mbit"], "protocol": "quic"}, 260),

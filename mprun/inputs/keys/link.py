@@ -94,8 +94,8 @@ def _is_nothing(value: object) -> bool:
     return isinstance(value, Chance | Reorder) and value.probability == 0
 
 
-def find_disagreements(forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
-    """Problems of properties that need another property, by the key of the problem."""
+def find_disagreements(forward: Direction, reverse: Direction, frame_bytes: int) -> dict[ValuePath, str]:
+    """Problems of properties that need another property, by the key of the problem. A queue of bytes needs a frame."""
     problems: dict[ValuePath, str] = {}
     for direction, lacks, other, has in (
         (forward, "forward", reverse, "reverse"),
@@ -107,6 +107,8 @@ def find_disagreements(forward: Direction, reverse: Direction) -> dict[ValuePath
                 if other.rate_bit_per_s is None
                 else f"has no effect in {lacks}, which has no rate: write one, or a queue as in '{{{has}: 100packets}}'"
             )
+        elif direction.queue is not None and direction.queue.unit == "bytes":
+            problems |= _refuse_queue(direction, frame_bytes)
         if message := _explain_cut_jitter(direction):
             problems[("jitter",)] = message
         if direction.reorder is not None and not direction.delay_ns:
@@ -131,23 +133,24 @@ def _explain_cut_jitter(direction: Direction) -> str | None:
     )
 
 
-def _explain_queue(direction: Direction, frame_bytes: int) -> str | None:
-    """The reason why no packet would pass a queue of bytes or time, or why Linux cannot have it. None if it can.
+def _refuse_queue(direction: Direction, frame_bytes: int) -> dict[ValuePath, str]:
+    """The problem of a queue of bytes or time that no frame would pass, or that Linux cannot have. Empty if it can.
 
     A queue of some time always holds at least one frame, as rates may change.
     """
     queue, rate = direction.queue, direction.rate_bit_per_s
     if queue is None or rate is None or queue.unit not in ("bytes", "time"):
-        return None
+        return {}
     held_bytes = queue.amount * (rate / 8e9 if queue.unit == "time" else 1)
     if held_bytes > MOST_QUEUE_BYTES:
-        return f"holds {held_bytes:.0f} bytes, and Linux counts 4 GB at most: write it in packets"
+        return {("queue",): f"holds {held_bytes:.0f} bytes, and Linux counts 4 GB at most: write it in packets"}
     if held_bytes >= frame_bytes:
-        return None
+        return {}
     least = f"{frame_bytes}bytes"
     if queue.unit == "time":
         least = f"{math.ceil(frame_bytes * 8000 / rate)}ms"
-    return f"holds {held_bytes:.0f} bytes, and no full frame of {frame_bytes} would pass: write '{least}' or more"
+    text = f"holds {held_bytes:.0f} bytes, and no full frame of {frame_bytes} would pass: write '{least}' or more"
+    return {("queue",): text}
 
 
 class LinkProperties(DirectionProperties):
@@ -167,13 +170,12 @@ class LinkProperties(DirectionProperties):
         problems = self.find_problems(*ways)
         yield from super().find_conflicts()
         for direction in ways:
-            if message := _explain_queue(direction, self.mtu + HEADER_BYTES):
-                problems.setdefault(("queue",), message)
+            problems = _refuse_queue(direction, self.mtu + HEADER_BYTES) | problems
         yield from problems.items()
 
     def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:
         """Problems of properties that need another property, by the key of the problem."""
-        return find_disagreements(forward, reverse)
+        return find_disagreements(forward, reverse, self.mtu + HEADER_BYTES)
 
     def directions(self) -> tuple[Direction, Direction]:
         """Return the link forward and reverse, with the values of its profile."""

@@ -35,6 +35,7 @@ class RecordingProcess:
         self.timed_out = False
         self.why: str | None = None
         self.started_ns = machine.clock_ns
+        self.deadline_ns = self.started_ns + planned["timeout_ns"]
         self.pid = 1
         self._machine = machine
         is_daemon = planned["role"] in ("switch", "capture", "server")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 
 import click
 
@@ -38,8 +37,7 @@ def command(as_json: bool) -> None:
             says = check.says if len(check.says) <= room else f"{check.says[: room - 4].rstrip()} ..."
             click.echo(f"{mark(check.ok)} {check.name:{width}}  {says}")
             if not check.ok and check.mend:
-                for n, line in enumerate(textwrap.wrap(check.mend, room - 2, break_on_hyphens=False)):
-                    click.echo(f"  {'':{width}}  {' ' if n else '→'} {line}")
+                click.echo(prose.wrap(check.mend, f"  {'':{width}}  → ", f"  {'':{width}}    "))
         if packages := install_command(checks):
             click.echo(f"to install what is missing from this distribution:\n{packages}")
     sys.exit(0 if usable else 3)

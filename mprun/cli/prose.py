@@ -23,11 +23,14 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns
 
 
-def wrap(text: str, first: str, rest: str | None = None) -> str:
-    """Return text in lines of the terminal's width. first: before the first line; rest: before the others."""
+def wrap(text: str, first: str, rest: str | None = None, columns: int = 0) -> str:
+    """Return text in lines of the terminal's width. first: before the first line; rest: before the others.
+
+    columns: of the terminal; 0: those of standard output. A pipe has none, so `grep` finds the whole text in one line.
+    """
     import textwrap
 
-    width = min(terminal_width(), _MOST_WIDTH)
+    width = min(columns or shutil.get_terminal_size((0, 24)).columns, _MOST_WIDTH) or sys.maxsize
     rest = first if rest is None else rest
     # a value stays on the line of its unit, and conditions on that of their name; names of files stay whole
     joined = _BEFORE_UNIT.sub("\\1\u00a0", printable(text))
@@ -42,4 +45,4 @@ def complain(text: str) -> None:
     """Print lines to standard error, and break long lines at words if it is a terminal."""
     for line in text.split("\n"):
         is_long = sys.stderr.isatty() and len(line) > terminal_width()
-        click.echo(wrap(line, "", "  ") if is_long else printable(line), err=True)
+        click.echo(wrap(line, "", "  ", terminal_width()) if is_long else printable(line), err=True)

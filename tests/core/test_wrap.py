@@ -24,6 +24,15 @@ def test_a_number_and_a_word_may_be_apart(monkeypatch: pytest.MonkeyPatch) -> No
     assert prose.wrap(f"{'x' * 35} 12 sent", "  ").splitlines() == [f"  {'x' * 35} 12", "  sent"]
 
 
+def test_a_text_in_a_pipe_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`grep` finds all of it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("sys.__stdout__", None)
+    assert prose.wrap("word " * 50 + "end", "  ", "    ") == "  " + "word " * 50 + "end"
+    monkeypatch.setenv("COLUMNS", "200")
+    assert {len(line) <= 100 for line in prose.wrap("word " * 50, "").splitlines()} == {True}
+
+
 def test_the_order_of_metrics_and_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:
     run = RunDirectory(RUN)
     summary = run.summary()._replace(errors=("bad:\na.c:1: error:\n    4 | x",))

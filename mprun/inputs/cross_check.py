@@ -22,7 +22,7 @@ from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_a
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.span import find_end
-from mprun.model.units import RATE, TIME
+from mprun.model.units import RATE, TIME, render_ratio
 from mprun.safety.text import name_some
 from mprun.workloads.tool import OwnedMetrics, receiver_of, tool_of
 
@@ -59,7 +59,7 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind]
 
 
 def check_network(topology: spec.TopologySpec, document: Document) -> None:
-    """Warn of nodes without any link, and of links that have a rate in one direction only."""
+    """Warn of nodes without any link, of links that have a rate in one direction only, and of long bad states."""
     linked = {end for link in topology.links for end in link.ends}
     for name in topology.nodes:
         if name not in linked:
@@ -73,6 +73,10 @@ def check_network(topology: spec.TopologySpec, document: Document) -> None:
             message = f"link '{link.name}' has a rate {has} only, and {lacks} is as fast as the machine: write "
             example = f"'rate: {{{has}: {RATE.render(forward or reverse or 0)}, {lacks}: ...}}'"
             document.warn((), f"{message}{example}, or one rate for both")
+        losses = [one.mean for one in (link.forward.loss, link.reverse.loss) if isinstance(one, spec.GilbertElliott)]
+        if (lost := max(losses, default=0.0)) > 1 / 2:
+            message = f"link '{link.name}' loses {render_ratio(lost, 'people')} of its packets in the long run"
+            document.warn((), f"{message}: 'r' of 'gemodel' ends the bad state: write a larger 'r'")
 
 
 def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:

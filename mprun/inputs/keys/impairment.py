@@ -140,6 +140,10 @@ LOSS_ENTRIES: Mapping[str, type[FileModel]] = {
 
 def parse_loss_model(value: object) -> Loss:
     """Parse `1%`, `{random: 1%, correlation: 25%}`, `{gemodel: {p: 1%, r: 10%}}` or `{state: {p13: 1%}}`."""
+    model, *given = str(value).split() or [""]
+    if given and model in LOSS_MODELS:
+        inner = ", ".join(f"{key}: {one}" for key, one in zip(LOSS_MODELS[model], given, strict=False))
+        raise ValueError(f"'{value}' is tc's spelling: write '{{{model}: {{{inner}}}}}'")
     if not isinstance(value, dict):
         return Chance(units.parse_loss(value))
     models = [name for name in LOSS_ENTRIES if name in value]

@@ -15,7 +15,6 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -113,7 +112,8 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
         return dict(value)
     if value.keys() == {"sizes", "shares"} and all(isinstance(one, list) for one in value.values()):
         sizes, shares = ([parse(one) for one in value[name]] for name, parse in _PARSERS)
-        check_distribution(sizes, shares)
+        if fault := find_fault(sizes, shares):
+            raise ValueError(fault[1])
         return {"sizes_bytes": sizes, "shares_share": shares}
     if value.keys() != {"min", "max"}:
         raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
@@ -126,15 +126,18 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
 _PARSERS: tuple[tuple[str, Callable[[object], Any]], ...] = (("sizes", VOLUME.parse), ("shares", parse_ratio))
 
 
-def check_distribution(sizes: Sequence[int], shares: Sequence[float]) -> None:
-    """Raise ValueError if sizes or shares do not rise, or shares do not end at 100%."""
-    if len(sizes) != len(shares) or len(sizes) < 2:
-        raise ValueError("is no distribution: write two sizes or more, and the share of flows up to each")
-    rise = all(before < after for values in (sizes, shares) for before, after in pairwise(values))
-    if not rise or shares[0] != 0 or shares[-1] != 1:
-        raise ValueError(
-            "is no distribution: sizes and shares rise from row to row, and shares from 0% for the first size to 100%"
-        )
+def find_fault(sizes: Sequence[int], shares: Sequence[float]) -> tuple[int, str] | None:
+    """Return the number of the first row, from 0, that makes this no distribution, with the reason; None without one.
+
+    Sizes and shares rise, and the shares end at 100%.
+    """
+    last = len(sizes) - 1
+    if len(sizes) != len(shares) or last < 1:
+        return last, "is no distribution: write two sizes or more, and the share of flows up to each"
+    falls = [n + 1 for n in range(last) if sizes[n] >= sizes[n + 1] or shares[n] >= shares[n + 1]]
+    rows = [*([0] if shares[0] else []), *falls, *([last] if shares[-1] != 1 else [])]
+    text = "is no distribution: sizes and shares rise from row to row, and shares from 0% for the first size to 100%"
+    return (rows[0], text) if rows else None
 
 
 def _key(description: str, **schema: Any) -> dict[str, Any]:
@@ -243,10 +246,8 @@ def read_distribution(text: str) -> dict[str, object]:
     """Return the field that a CSV file `size,share` gives: sizes and cumulative shares. Raises TraceError."""
     rows = _read_rows(text, ("size", "share"), (VOLUME.parse, parse_ratio), "70kb,50%")
     sizes, shares = zip(*(row for _, row in rows), strict=True)
-    try:
-        check_distribution(sizes, shares)
-    except ValueError as error:
-        raise TraceError(rows[-1][0], str(error)) from None
+    if fault := find_fault(sizes, shares):
+        raise TraceError(rows[fault[0]][0], fault[1])
     return {"size": {"sizes_bytes": list(sizes), "shares_share": list(shares)}}
 
 

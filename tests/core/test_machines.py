@@ -141,6 +141,19 @@ def test_fresh_compares_captures_of_three_releases(tmp_path: Path, odd: str) -> 
     assert f"fresh: captures of {odd} differ" in done.stdout if odd else "equal on bookworm, trixie" in done.stdout
 
 
+@pytest.mark.parametrize("status", [0, 1, 3])
+def test_labs_of_a_translated_machine_need_runs_to_compare(tmp_path: Path, status: int) -> None:
+    """A lab with a claim that does not hold has runs. A lab that cannot run ends the comparison."""
+    script = _read(".ci/fresh_wheel").replace("cd /root\n", f"cd {tmp_path}\n", 1)
+    commands = {"mprun": f'[ -d "${{5%/*}}" ] || exit 2\nexit {status}', "python": "cat >/dev/null; echo digests"}
+    (tmp_path / "mprun/bin").mkdir(parents=True)
+    for name, action in commands.items():
+        (tmp_path / "mprun/bin" / name).write_text(f"#!/bin/sh\n{action}\n")
+        (tmp_path / "mprun/bin" / name).chmod(0o755)
+    done = subprocess.run(["sh", "-c", script, "sh", "labs", "02"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode == 0) == (tmp_path / "lab-digests").exists() == (status < 2), done.stdout + done.stderr
+
+
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source distribution does not know what is committed")
 def test_dockerfile() -> None:
     instructions = _dockerfile()

@@ -59,10 +59,10 @@ def draw_binned(name: str, title: str, binned: BinnedEntry, runs: Mapping[str, B
 
 def _pairs(binned: BinnedEntry, columns: BinnedColumns) -> list[tuple[float, float]]:
     """Return the rows with both values, in base units."""
-    factors = [column_unit(column)[1] for column in (binned.over, binned.of)]
+    scales = [column_unit(column)[1] for column in (binned.over, binned.of)]
     rows = zip(columns[binned.over], columns[binned.of], strict=True)
     known = [(x, y) for x, y in rows if x is not None and y is not None]
-    return [(x * factors[0], y * factors[1]) for x, y in known if math.isfinite(x) and math.isfinite(y)]
+    return [(x / scales[0], y / scales[1]) for x, y in known if math.isfinite(x) and math.isfinite(y)]
 
 
 def _say(column: str) -> str:

@@ -140,7 +140,7 @@ def find_value(reference: Reference, runs: Mapping[str, MeasuredRun | Swept]) ->
         rows_of, column = table
         columns, rows = select_rows(run, rows_of.name, column, rows_of.conditions)
         unit, scale = column_unit(column)
-        return Value(tuple(float(columns[column][row]) * scale for row in rows), unit)
+        return Value(tuple(float(columns[column][row]) / scale for row in rows), unit)
     found = run.metrics.get(name)
     if found is None:
         raise UnknownName(f"the run measured no '{name}'{name_nearest(name, run.metrics, 'it measured')}")
@@ -180,7 +180,7 @@ def _test(condition: Condition) -> Callable[[Any], bool]:
 
 
 def _scaled(column: str, value: float) -> float:
-    return float(value) * column_unit(column)[1]
+    return float(value) / column_unit(column)[1]
 
 
 def _amount(text: str) -> float:

@@ -67,7 +67,7 @@ def _read(reference: Reference, run: MeasuredRun) -> _Series:
     columns, rows = select_rows(run, segment.name, column, segment.conditions)
     known_ns = _times_ns(segment.name, columns)
     unit, scale = column_unit(column)
-    found = sorted((at_ns, float(columns[column][row]) * scale) for row in rows if (at_ns := known_ns[row]) is not None)
+    found = sorted((at_ns, float(columns[column][row]) / scale) for row in rows if (at_ns := known_ns[row]) is not None)
     return _Series(tuple(at_ns for at_ns, _ in found), tuple(amount for _, amount in found), unit)
 
 

@@ -9,16 +9,17 @@ from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
 from mprun.statements.expression import Expression, Reference, Segment
 
-# The end of a column's name -> the kind of its unit, and the number of base units in it.
+# The end of a column's name -> the kind of its unit, and the number of these units in a base unit. A division by it
+# gives the float of a literal: 9 ms of 9,000,000 ns is 9e6 / 1e9, and 9e6 * 1e-9 is a little more.
 COLUMNS: Mapping[str, tuple[Unit, float]] = {
-    "_bit_per_s": ("rate", 1), "_bytes_per_s": ("rate", 8), "_ns": ("time", 1e-9), "_us": ("time", 1e-6),
-    "_ms": ("time", 1e-3), "_s": ("time", 1), "_bytes": ("size", 1), "_share": ("ratio", 1),
+    "_bit_per_s": ("rate", 1), "_bytes_per_s": ("rate", 1 / 8), "_ns": ("time", 1e9), "_us": ("time", 1e6),
+    "_ms": ("time", 1e3), "_s": ("time", 1), "_bytes": ("size", 1), "_share": ("ratio", 1),
 }  # fmt: skip
 
 
 def column_unit(name: str) -> tuple[Unit, float]:
-    """The kind of a column's unit by the column's name, and the factor to base units (bit/s, s, byte, 1). Without a
-    unit it is a count.
+    """The kind of a column's unit by the column's name, and the divisor that gives base units (bit/s, s, byte, 1).
+    Without a unit it is a count.
     """
     return next((found for suffix, found in COLUMNS.items() if name.endswith(suffix)), ("count", 1))
 

@@ -22,7 +22,10 @@ TABLES: dict[str, TableColumns] = {
         "sequence": [1, 2, 3, 1],
         "start_ns": [250_000_000, 541_000_000, 872_000_000, 0],
         "delay_ns": [41_000_000, 81_000_000, None, 7_000_000],
-    }
+    },
+    # times whose product with 1e-9 or 1e-3 is not the float of the literal
+    "pings": {"start_ns": [0, 300_000_000, 2_300_000_000], "rtt_ns": [9_000_000, 11_000_000, 13_000_000]},
+    "sockets": {"time_ns": [1, 2], "rtt_us": [5, 10]},
 }
 RUNS = {
     "tcp": MeasuredRun({"bulk.goodput": MetricValue(18.9e6, "bit/s")}, lambda name: TABLES.get(name)),
@@ -46,6 +49,10 @@ def verdict(statement: str) -> tuple[str, str]:
         # from 0.3 s until before 0.9 s: the second request, and the third, which has no answer
         ("tcp.requests[flow=msg, start_ns=0.3s..0.9s].delay_ns == 81ms", "held"),
         ("min(tcp.requests[sequence=1].delay_ns) == 7ms", "held"),
+        ("tcp.pings[start_ns=0.3s].rtt_ns <= 11ms", "held"),
+        ("max(tcp.pings[start_ns=0s..2.3s].rtt_ns) == 11ms", "held"),
+        ("max(tcp.pings[rtt_ns=9ms..13ms].rtt_ns) == 11ms", "held"),
+        ("min(tcp.sockets[rtt_us=5us..1ms].rtt_us) == 5us", "held"),
     ],
 )
 def test_verdict(statement: str, expected: str) -> None:

@@ -6,6 +6,7 @@ A tool whose module has a function `join` can serve several flows with one proce
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
@@ -35,8 +36,14 @@ def _gather(works: Sequence[tuple[Flow, Work]], role: str) -> list[tuple[Process
             key = (flow.group, process.node, *timing) if can_join else (n, m)
             alike.setdefault(key, []).append((n, process))
     left: list[list[Process]] = [[] for _ in works]
+    names = Counter[str]()
     for sharing in alike.values():
-        left[sharing[0][0]].append(_join(works[sharing[0][0]][0], role, [process for _, process in sharing]))
+        joined = _join(works[sharing[0][0]][0], role, [process for _, process in sharing])
+        names[joined.name] += 1
+        if (number := names[joined.name]) > 1:
+            # flows of the group that start at another time
+            joined = replace(joined, name=f"{joined.name}.{number}")
+        left[sharing[0][0]].append(joined)
     return [tuple(some) for some in left]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -372,7 +372,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         ),
         **{name: sum(table[name]) for name in COUNTED},
         **_classify(table["class"]),
-        **_miss(flow, delays_ns),
+        **_miss([(flow, delays_ns)]),
     }
     is_asked = flow.protocol == "mptcp" and len(sent) <= MOST_CONNECTIONS
     ports = tuple(dict.fromkeys(one.port for one in sent)) if is_asked else ()
@@ -395,26 +395,31 @@ def pool(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
         queries = _gather_queries(flows, results)
         delays_ns = [delay for delay in queries["completion_ns"] if delay is not None]
         told: dict[str, Table] = {"queries": queries}
-        values: dict[str, float] = {"queries": len(queries["sequence"])}
+        values: dict[str, float] = {"queries": len(queries["sequence"]), **_miss([(flows[0], delays_ns)])}
     else:
-        delays_ns = [delay for result in results for delay in result.delays_ns.get("completion", ())]
-        told, values = {}, {}
-    values |= {**_classify(classes), **_miss(flows[0], delays_ns)}
+        of_flows = [result.delays_ns.get("completion", ()) for result in results]
+        delays_ns = [delay for some in of_flows for delay in some]
+        told, values = {}, _miss(zip(flows, of_flows, strict=True))
+    values |= _classify(classes)
     return Result(values, tables={**told, **_distribute(delays_ns)}, delays_ns={"completion": delays_ns})
 
 
 def _gather_queries(flows: Sequence[Flow], results: Sequence[Result]) -> Table:
-    """Return a row for each query: the flows of one host with the same number.
+    """Return a row for each query: the flows of one host with the same number that start together.
 
     The completion of a query is that of its last part; None if a part is not complete.
     """
-    parts: dict[tuple[str, int], list[tuple[int, int | None, str]]] = {}
+    parts: dict[tuple[str, int, int, int], list[tuple[int, int | None, str]]] = {}
+    # of each flow, the flows before it of which it waits for the end
+    waited: dict[str, int] = {}
     for flow, result in zip(flows, results, strict=True):
+        waited[flow.name] = waited.get(flow.after.flow, 0) + 1 if flow.after else 0
         table: Table = result.tables.get("flows", {"sequence": [], "start_ns": [], "completion_ns": []})
         for sequence, *times in zip(table["sequence"], table["start_ns"], table["completion_ns"], strict=True):
-            parts.setdefault((flow.source, sequence), []).append((*times, flow.destination))
+            query = (flow.source, waited[flow.name], flow.start_ns, sequence)
+            parts.setdefault(query, []).append((*times, flow.destination))
     rows = []
-    for (host, sequence), some in sorted(parts.items()):
+    for (host, *_, sequence), some in sorted(parts.items()):
         first_ns = min(start_ns for start_ns, _, _ in some)
         ends = [(start_ns + delay_ns, name) for start_ns, delay_ns, name in some if delay_ns is not None]
         is_whole = len(ends) == len(some)
@@ -429,12 +434,12 @@ def _classify(classes: Sequence[str | None]) -> dict[str, float]:
     return {f"class.{name}": known.count(name) / len(known) for name in CLASSES} if known else {}
 
 
-def _miss(flow: Flow, delays_ns: Sequence[int]) -> dict[str, float]:
-    """Return the share of completions after the deadline; empty without a deadline."""
-    deadline_ns = flow.options.get("deadline_ns")
-    if not isinstance(deadline_ns, int) or not delays_ns:
-        return {}
-    return {"missed": sum(delay_ns > deadline_ns for delay_ns in delays_ns) / len(delays_ns)}
+def _miss(measured: Iterable[tuple[Flow, Sequence[int]]]) -> dict[str, float]:
+    """Return the share of completions after the deadline of their flow; empty without a deadline."""
+    late = [
+        delay > flow.options["deadline_ns"] for flow, ns in measured if "deadline_ns" in flow.options for delay in ns
+    ]
+    return {"missed": sum(late) / len(late)} if late else {}
 
 
 def _distribute(delays_ns: Sequence[int]) -> dict[str, Table]:

@@ -119,6 +119,24 @@ def test_flows_of_one_group_and_host_vary_together(tmp_path: Path) -> None:
     assert len(starts) == len(set(starts.values())) == 2
 
 
+def test_repetitions_of_a_group_are_programs_of_their_own(tmp_path: Path) -> None:
+    """The flows of a group that start together share a program, which has another name than that of later flows."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: dumbbell\npairs: 2\nbottleneck: {rate: 10mbit, delay: 5ms}\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\n"
+        "traffic:\n"
+        "  - {name: short, tool: flows, from: client1, to: server*, size: 10kb, interval: 100ms, duration: 1s,"
+        " repeat: {times: 2, interval: 5s}}\n"
+    )
+    of_flows = {process.name: process.flows for process in plan_of(tmp_path).flows}
+    assert of_flows == {
+        "short.client1": ("short-server0-1", "short-server1-1", "short"),
+        "short.client1.2": ("short-server0-2", "short-server1-2", "short"),
+    }
+
+
 @pytest.mark.parametrize(("rate", "interval"), [("20mbit", "0.2"), ("4kbit", "0.2"), ("2kbit", "0.392")])
 def test_pings_before_a_run_do_not_meet(tmp_path: Path, rate: str, interval: str) -> None:
     """The frame of a ping has 98 bytes, and the default interval is 0.2 s."""

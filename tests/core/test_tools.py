@@ -15,9 +15,9 @@ from mprun.agent.programs.echo import sum_up
 from mprun.agent.programs.flows import Sending
 from mprun.errors import MachineError
 from mprun.model.capabilities import Capabilities
-from mprun.model.spec import Flow
+from mprun.model.spec import After, Flow
 from mprun.workloads import flows, http, iperf3, ping, probe, reqres, tcpdump, udp, web
-from mprun.workloads.tool import Endpoints, Portion, SocketSample, summarize_delays
+from mprun.workloads.tool import Endpoints, Portion, Result, SocketSample, summarize_delays
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 ENDS = Endpoints("10.0.0.1", "10.1.0.1", (5201,), (("10.0.0.1", "10.1.0.1"),))
@@ -458,6 +458,30 @@ def test_a_query_takes_as_long_as_its_last_part() -> None:
     assert pooled.values["queries"] == 3
     assert pooled.values["missed"] == 0.5
     assert pooled.delays_ns["completion"] == [600, 300]
+
+
+def part_of(start_ns: int, **options: object) -> tuple[Flow, Result]:
+    """Return a series of one flow that begins at a time and takes 300 ns, with its result."""
+    one = replace(flow("flows", request_bytes=16, **options), start_ns=start_ns)
+    said = f"bulk 0 50 50 {start_ns} {start_ns + 9} {start_ns + 300} 0 0 0 0 1\n"
+    return one, flows.parse(one, Left({"bulk": said}, {"received": b""}))
+
+
+def test_repetitions_are_queries_of_their_own() -> None:
+    pooled = flows.pool(*zip(*(part_of(start_ns, aggregate=True) for start_ns in (1000, 9000)), strict=True))
+    assert pooled.tables["queries"]["completion_ns"] == [300, 300]
+    assert pooled.tables["queries"]["parts"] == [1, 1]
+
+
+def test_repetitions_that_wait_for_each_other_are_queries_of_their_own() -> None:
+    (first, result), (second, other) = part_of(0, aggregate=True), part_of(9000, aggregate=True)
+    second = replace(second, name="again", start_ns=0, after=After("bulk"))
+    assert flows.pool((first, second), (result, other)).tables["queries"]["completion_ns"] == [300, 300]
+
+
+def test_each_flow_of_a_group_has_its_own_deadline() -> None:
+    measured = [part_of(1000, deadline_ns=200), part_of(1000, deadline_ns=400), part_of(1000)]
+    assert flows.pool(*zip(*measured, strict=True)).values["missed"] == 0.5
 
 
 def test_a_connection_that_is_refused_at_once_says_why(capfd: pytest.CaptureFixture[str]) -> None:

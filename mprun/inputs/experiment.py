@@ -185,10 +185,14 @@ def _expectation(n: int, name: str, entry: ExpectEntry, owned: OwnedMetrics, doc
         if found.unit == "count" and equals is not None and not equals.is_integer():
             both = f"'min: {math.floor(equals)}, max: {math.ceil(equals)}'"
             document.refuse(("expect", n, "equals"), f"no count is {equals:g}: write a whole number, or {both}")
-        # a parameter may give 0 in some of the runs
-        if minimum == 0 and entry.max is None and not document.is_filled(("expect", n, "min")):
-            message = f"no {name} is below 0, so the bound asks only that a value is measured: write a larger one"
-            document.warn(("expect", n, "min"), message)
+        is_whole = found.unit == "ratio" and not found.may_exceed and maximum == 1
+        idle = [("min", "below 0", "larger")] * (minimum == 0 and maximum is None)
+        idle += [("max", "above 100%", "smaller")] * (is_whole and not minimum)
+        for key, where, other in idle:
+            # a parameter may give another bound in some of the runs
+            if not document.is_filled(("expect", n, key)):
+                message = f"no {name} is {where}, so the bound asks only that a value is measured: write a {other} one"
+                document.warn(("expect", n, key), message)
     return Expectation(name, minimum, maximum, equals)
 
 

@@ -394,6 +394,8 @@ def parse(text: str, name: str) -> Node:
             raise _refusal(name, message, number) from None
         if _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
+        elif "{%" in _line(text, line_number):
+            problem = "'{%' begins no loop and no condition here: write each entry, and '{{ name }}' for a parameter"
         elif found := _NO_DASH.search(_line(text, line_number)):
             problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
         elif "expected ','" in problem and ";" in _line(text, line_number):

@@ -58,6 +58,7 @@ def read_topology(values: Mapping[str, object], document: Document, lay_over: La
             # a generator of a package may have such a key
             if key in values and str(values["topology"]) in GENERATORS:
                 message = f"conflicts with '{key}', as a generator makes all {key}: remove one of the two"
+                message += ", or change the file that `mprun topology expand` makes of the generator"
                 document.refuse(("topology",), message)
                 return Topology(None, None)
         return _generate(values, document, lay_over)

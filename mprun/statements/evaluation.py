@@ -35,7 +35,7 @@ _NOUNS: dict[_Dimension, str] = {(1, -1): "a rate", (0, 1): "a time", (1, 0): "a
 _EXAMPLES: dict[_Dimension, str] = {(1, -1): "36mbit", (0, 1): "20ms", (1, 0): "10kb"}
 _BITS_PER_BYTE = 8
 # A minus that is read as a part of a name.
-_MINUS = re.compile(r"-\d")
+_MINUS = re.compile(r"-\d|\.\w+-\w+[.\[]")
 # The margin of a comparison that fails by equality.
 LEAST_MARGIN = 1e-12
 # A bare number from this on is no share: 50 next to a share would be 5000 %.

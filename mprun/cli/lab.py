@@ -138,13 +138,18 @@ def start(name: str, directory: Path | None) -> None:
     target = directory or options.Target(is_file=False).convert(lab.name, None, None)
     copy_lab(lab, target)
     click.echo(prose.wrap(f"created {target}, a copy of lab {lab.name}: {lab.file.title}", "", "  "))
-    for kind, folder, files in (
-        ("text", target, sorted(target.rglob("*.md"))),
-        ("topologies", lab.folder, [step.topology for step in lab.steps]),
-        ("experiments", lab.folder, [step.experiment for step in lab.steps]),
-    ):
-        names = dict.fromkeys(str(file.relative_to(folder)) for file in files)
-        click.echo(prose.wrap(", ".join(names), f"  {kind:11}  ", " " * 15))
+    parts = (*lab.steps, *lab.sweeps)
+    found = {
+        "text": [file.relative_to(target) for file in sorted(target.rglob("*.md"))],
+        "topologies": [part.topology.relative_to(lab.folder) for part in parts],
+        "experiments": [part.experiment.relative_to(lab.folder) for part in parts],
+    }
+    known = {Path("lab"), *found["topologies"], *found["experiments"]}
+    others = (file.relative_to(target).with_suffix("") for file in sorted(target.rglob("*.yaml")))
+    found["more files"] = [file for file in others if file not in known]
+    for kind, files in found.items():
+        if files:
+            click.echo(prose.wrap(", ".join(dict.fromkeys(map(str, files))), f"  {kind:11}  ", " " * 15))
     click.echo("next:")
     click.echo(f"  cd {shlex.quote(str(target))}")
     click.echo("  read README.md and type its commands")

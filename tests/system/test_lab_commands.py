@@ -177,7 +177,10 @@ def test_a_copy_knows_its_lab(tmp_path: Path) -> None:
     assert made.status == 0, made.err
     assert made.out.startswith("created 02_scheduler, a copy of lab 02_scheduler: The scheduler decides which")
     assert "  topologies   reqres/topo, http/topo" in made.out
+    assert "more files" not in made.out
     assert "  cd 02_scheduler\n" in made.out
+    # the page names files that no step has
+    assert "  more files   matrix, topo_rebinding\n" in call("lab", "start", "8", cwd=tmp_path).out
     copy = tmp_path / "02_scheduler"
     again = call("lab", "start", "2", cwd=tmp_path)
     assert again.status == 2

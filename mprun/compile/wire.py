@@ -134,7 +134,7 @@ def _qdiscs(
     parent = ["root"]
     wander_ns = find_wander(direction, frame_bytes) if is_varied else 0
     if direction.is_delayed or is_changing or wander_ns:
-        yield [*f"dev {port} root handle 1: netem".split(), *_netem(direction, is_changing, wander_ns)]
+        yield [*f"dev {port} root handle 1: netem".split(), *_netem(direction, is_changing, is_varied, wander_ns)]
         parent = ["parent", "1:1"]
     rate, queue = direction.rate_bit_per_s, direction.queue
     if rate is None or queue is None:
@@ -156,7 +156,7 @@ def find_wander(direction: Direction, frame_bytes: int) -> int:
     return max(1, round(frame_bytes * 8e6 / direction.rate_bit_per_s * WANDER)) * 1000
 
 
-def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]:
+def _netem(direction: Direction, is_changing: bool, is_varied: bool, wander_ns: int) -> list[str]:
     """Return the words of tc-netem(8) for the stage of delay and loss.
 
     If the stage changes, the words include every zero, since netem keeps what a change does not name. With any rate,
@@ -189,6 +189,8 @@ def _netem(direction: Direction, is_changing: bool, wander_ns: int) -> list[str]
         words += ["reorder", "0%", "0%"]
     if wander_ns:
         words += ["rate", IN_ORDER]
+    elif is_changing and is_varied:
+        words += ["rate", "0bit"]
     return words
 
 

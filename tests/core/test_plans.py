@@ -137,6 +137,23 @@ def test_repetitions_of_a_group_are_programs_of_their_own(tmp_path: Path) -> Non
     }
 
 
+def test_a_varied_link_that_gets_a_jitter_stops_keeping_its_packets_in_order(tmp_path: Path) -> None:
+    """With any rate, netem keeps packets in order, and a change that names no rate keeps it (netem_change())."""
+    event = "events: [{at: 1s, link: path0, set: {jitter: 5ms}}, {at: 2s, link: path0, set: {jitter: 0ms}}]\n"
+    (tmp_path / "topo.yaml").write_text(ONE_PATH + event)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic: [{tool: ping, from: client, to: server, duration: 3s}]\nrepeat: {vary: [wire]}\n"
+    )
+    plan = plan_of(tmp_path)
+    added = [one.argv for one in plan.build if one.argv[:2] == ("tc", "qdisc") and "netem" in one.argv]
+    commands = [added, *([one.argv for one in change.commands] for change in plan.changes)]
+    assert [{argv[-2:] for argv in some} for some in commands] == [
+        {("rate", "1000gbit")},
+        {("rate", "0bit")},
+        {("rate", "1000gbit")},
+    ]
+
+
 @pytest.mark.parametrize(("rate", "interval"), [("20mbit", "0.2"), ("4kbit", "0.2"), ("2kbit", "0.392")])
 def test_pings_before_a_run_do_not_meet(tmp_path: Path, rate: str, interval: str) -> None:
     """The frame of a ping has 98 bytes, and the default interval is 0.2 s."""

@@ -121,7 +121,8 @@ class _Evaluation:
         if isinstance(node, syntax.Junction):
             truths, margins = zip(*map(self.judge, node.operands), strict=True)
             if node.word == "not":
-                return not truths[0], -margins[0]
+                # what is true by equality has margin 0, and its opposite is false
+                return not truths[0], -(margins[0] or LEAST_MARGIN)
             return (all(truths), min(margins)) if node.word == "and" else (any(truths), max(margins))
         if isinstance(node, syntax.ComparisonChain):
             sides = pairwise([(operand, self.number(operand)) for operand in node.operands])

@@ -77,6 +77,12 @@ class Condition(Frozen):
     value: str
     until: str | None = None
 
+    def chooses(self, text: str) -> bool:
+        """Check whether a value of an axis, as files spell it, is meant. Raises ExpressionError for a faulty range."""
+        if self.until is None:
+            return text == self.value
+        return parse_amount(self.value).amount <= parse_amount(text).amount < parse_amount(self.until).amount
+
 
 class Segment(Frozen):
     """A part of a name between dots, and the conditions in brackets after it."""

@@ -94,6 +94,17 @@ def test_columns_for_one_direction_and_the_end_of_a_schedule(tmp_path: Path) -> 
     assert reverse[0] == (0, 10 * MBIT, 10 * MBIT, 20)
 
 
+@pytest.mark.parametrize("form", ["rates, interval: 1s", "schedule"])
+@pytest.mark.parametrize(("every_s", "begins"), [(5, [0, 1, 5, 6]), (1, [0])])
+def test_a_trace_begins_again_at_each_repetition(tmp_path: Path, form: str, every_s: int, begins: list[float]) -> None:
+    is_schedule = form == "schedule"
+    (tmp_path / "a").write_text("at,rate\n0s,5mbit\n1s,7mbit\n2s,\n" if is_schedule else "5mbit\n7mbit\n")
+    played = _changes(_topology(tmp_path, f"at: 0s, trace: a, format: {form}, every: {every_s}s, until: 9s"))
+    rates = {at: rate for at, rate, *_ in played}
+    assert [at for n, at in enumerate(rates) if n == 0 or rates[at] != [*rates.values()][n - 1]] == begins
+    assert {rates[at] for at in begins if at % every_s == 0} == {5 * MBIT}
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
     [

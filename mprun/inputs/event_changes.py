@@ -261,7 +261,7 @@ class Timeline:
             key, rows = "set", [(0, entry.set)]
             if entry.schedule is not None:
                 key, rows = "schedule", [(row.at_ns, row.set) for row in event.rows if row.set is not None]
-            for at_ns, given in ((start_ns + offset_ns, given) for offset_ns, given in rows for start_ns in starts):
+            for at_ns, given in ((start_ns + offset_ns, given) for start_ns in starts for offset_ns, given in rows):
                 end_ns = None if entry.lasts is None else at_ns + entry.lasts
                 times = [at_ns]
                 if entry.over is not None:

@@ -105,6 +105,20 @@ def test_a_trace_begins_again_at_each_repetition(tmp_path: Path, form: str, ever
     assert {rates[at] for at in begins if at % every_s == 0} == {5 * MBIT}
 
 
+def test_a_repetition_of_a_schedule_comes_after_the_rows_of_earlier_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,rate\n0s,5mbit\n1s,7mbit\n2s,6mbit\n")
+    played = _changes(_topology(tmp_path, "at: 0s, schedule: a.csv, every: 2s, until: 5s"))
+    assert [(at, (rate or 0) / MBIT) for at, rate, *_ in played] == [
+        (0, 5),
+        (1, 7),
+        (2, 5),
+        (3, 7),
+        (4, 5),
+        (5, 7),
+        (6, 6),
+    ]
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
     [

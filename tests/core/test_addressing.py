@@ -57,6 +57,16 @@ def test_one_family_has_the_addresses_that_it_has_beside_the_other(addressing: s
     assert alone == {address for address in beside if address.version == int(addressing[-1])}
 
 
+def test_the_clients_on_a_path_have_its_families(tmp_path: Path) -> None:
+    keys = "topology: multi-client\npaths: [{addressing: both}, {}]\n"
+    found = addresses(allocate(read(tmp_path, keys)))
+    assert (found["client"], found["client1"], found["client2"]) == (
+        ["10.0.0.1/24", "fd00:10::1/64", "10.0.1.1/24"],
+        ["10.0.0.10/24", "fd00:10::10/64"],
+        ["10.0.1.10/24"],
+    )
+
+
 @pytest.mark.parametrize(("hosts", "of_each"), [(31, 31), (40, 2)])
 def test_on_a_large_segment_only_those_know_each_other_that_meet(hosts: int, of_each: int, tmp_path: Path) -> None:
     """h0 sends to h1. The segment has a router too."""

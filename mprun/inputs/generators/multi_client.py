@@ -58,12 +58,12 @@ def expand(parameters: Parameters) -> Expansion:
     for n, entry in enumerate(parameters.paths):
         subnet = parameters.client_subnets[n << 8]
         near, far = find_addresses(parameters.client_subnets, n)
-        client = UNSHAPED.join(f"client-s{n}", ("client", f"s{n}"), (near, None))
+        access = UNSHAPED.model_copy(update={"mtu": entry.mtu, "addressing": entry.addressing})
+        client = access.join(f"client-s{n}", ("client", f"s{n}"), (near, None))
         path = entry.join(entry.name or f"path{n}", (f"s{n}", "router"), (None, far))
         # a subflow is backup if the interface that it leaves by is backup
-        links += [replace(client, backup=entry.backup, mtu=entry.mtu), replace(path, backup=False)]
-        further = UNSHAPED.join(f"client{n + 1}", (f"client{n + 1}", f"s{n}"), (f"{subnet + 10}/24", None))
-        links.append(replace(further, mtu=entry.mtu))
+        links += [replace(client, backup=entry.backup), replace(path, backup=False)]
+        links.append(access.join(f"client{n + 1}", (f"client{n + 1}", f"s{n}"), (f"{subnet + 10}/24", None)))
     links += join_server(parameters)
     for n in range(count):
         server, router = find_addresses(parameters.server_subnets, len(parameters.server_links) + n)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from mprun.metrics.observation import Host, PathManagerEvent, SocketState, Tuple4
 from mprun.model.frozen import Frozen
-from mprun.model.intent import FlowPath
+from mprun.model.intent import AddressedFlow, FlowPath
 
 # Before an additional subflow exists, the connection has its handshake, the first data and its acknowledgement, and the
 # subflow has its own handshake (RFC 8684 3.1, 3.2).
@@ -131,6 +131,21 @@ def find_connections(
 def goes_forward(subflows: Iterable[Subflow]) -> bool:
     """Check whether the client sent more of the subflows' payload than its server did."""
     return sum(one.bytes_acked - one.bytes_received for one in subflows) >= 0
+
+
+def counts_forward(flow: AddressedFlow, subflows: Iterable[Subflow]) -> bool:
+    """Check whether the metrics of a flow without `.back`, such as its goodput, are those of what its client sent."""
+    return bool(flow.options.get("bidirectional")) or goes_forward(subflows)
+
+
+def count_resent(flow: AddressedFlow, subflows: Sequence[Subflow]) -> dict[str, float]:
+    """Return `retransmits`, and for a bidirectional flow also `retransmits.back`, as far as the senders reported it."""
+    ways = {"retransmits": counts_forward(flow, subflows)}
+    if flow.options.get("bidirectional"):
+        ways["retransmits.back"] = False
+    ends = {name: [one.client if forward else one.server for one in subflows] for name, forward in ways.items()}
+    known = {name: [end.resent for end in some if end.srtt_us] for name, some in ends.items()}
+    return {name: sum(resent) for name, resent in known.items() if resent}
 
 
 def addresses_at(connection: Connection, paths: Sequence[FlowPath], is_client: bool) -> Tuple4:

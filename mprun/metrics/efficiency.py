@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.capacity import cross, find_capacity
-from mprun.metrics.connection import addresses_at, goes_forward
+from mprun.metrics.connection import Subflow, addresses_at, counts_forward, goes_forward
 from mprun.metrics.diagnosis import is_left_alone
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
@@ -116,7 +116,8 @@ def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readi
     flow = one.flow
     began_ns, ended_ns = _find_span(one)
     mine = sockets.filter(flow=flow.name, host=flow.source).sort("time_ns", maintain_order=True)
-    columns = ("time_ns", "connection", "path", *ENDS, "bytes_acked" if _is_forward(one) else "bytes_received")
+    carried_bytes = "bytes_acked" if goes_forward(_subflows(one)) else "bytes_received"
+    columns = ("time_ns", "connection", "path", *ENDS, carried_bytes)
     samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
     of_paths = carry(samples, began_ns, ended_ns)
     deviations = share_deviations(of_paths, [path.name for path in flow.paths])
@@ -131,7 +132,7 @@ def explain_efficiency(
 
     efficiency: the flow's efficiency.best; None if it has none.
     """
-    flow, is_forward = one.flow, _is_forward(one)
+    flow, is_forward = one.flow, counts_forward(one.flow, _subflows(one))
     capacity = find_capacity(evidence.intent, flow, is_forward)
     if efficiency is None or efficiency.value >= GOOD or capacity is None:
         return Readings()
@@ -145,7 +146,7 @@ def explain_efficiency(
         is_left_alone(*counters),
         next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
     )
-    samples = list(_find_samples(one, sockets, evidence.observation))
+    samples = list(_find_samples(one, is_forward, sockets, evidence.observation))
     text, is_known = explain_rate(efficiency.value, samples, capacity.best_paths, limits)
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
@@ -193,14 +194,15 @@ def _find_span(one: FlowConnections) -> tuple[int, int]:
     return began_ns, ended_ns
 
 
-def _is_forward(one: FlowConnections) -> bool:
-    """Check whether the flow's client sent more than its server did."""
-    return goes_forward(subflow for connection in one.connections for subflow in connection.subflows)
+def _subflows(one: FlowConnections) -> Iterator[Subflow]:
+    return (subflow for connection in one.connections for subflow in connection.subflows)
 
 
-def _find_samples(one: FlowConnections, sockets: polars.DataFrame, observation: Observation) -> Iterator[Sample]:
+def _find_samples(
+    one: FlowConnections, is_forward: bool, sockets: polars.DataFrame, observation: Observation
+) -> Iterator[Sample]:
     """Yield each sample of a sending connection of the flow together with its subflows."""
-    flow, is_forward = one.flow, _is_forward(one)
+    flow = one.flow
     sender = flow.source if is_forward else flow.destination
     began_ns, ended_ns = _find_span(one)
     of_subflow = ("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes", "last_ack_recv_ms")

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mprun.metrics.connection import find_connections, ports_towards
+from mprun.metrics.connection import count_resent, find_connections, ports_towards
 from mprun.metrics.evidence import Evidence, FlowOutputs, parse
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
-from mprun.metrics.readings import Readings, join, measured, name_metrics, with_delays
+from mprun.metrics.readings import Readings, join, name_metrics, with_delays
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.subflow import count_reinjected, count_subflows, find_reset, tell_unopened
 from mprun.model.agent_report import Ended, spell_status
@@ -164,16 +164,13 @@ def _tell_paths_and_handovers(
 def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Readings]:
     """Yield what the kernel reports about a flow's connections."""
     flow, connections = one.flow, one.connections
-    if result.server_ports and connections:
-        lost = sum(subflow.client.resent for connection in connections for subflow in connection.subflows)
-        yield Readings({f"{flow.name}.retransmits": measured(lost, "count")})
+    if (flow.protocol == "mptcp" or result.server_ports) and "retransmits" in tool.METRICS:
+        # the count that a tool reads from its socket is that of the first subflow
+        every = [subflow for connection in connections for subflow in connection.subflows]
+        yield Readings(name_metrics(flow.name, count_resent(flow, every), metrics_of(flow)))
     yield count_subflows(flow, connections, evidence)
     if flow.protocol == "mptcp":
         uses = carried(flow, connections, one.began_ns)
-        resent = [use.resent for use in uses.values() if use.resent is not None]
-        if resent and "retransmits" in tool.METRICS:
-            # the count that a tool reads from its socket is that of the first subflow
-            yield Readings({f"{flow.name}.retransmits": measured(sum(resent), "count")})
         known = all(subflow.is_sampled for subflow, _ in find_reset(flow, connections, evidence))
         metrics = tool.METRICS if known else {k: v for k, v in tool.METRICS.items() if k not in ("share", "carried")}
         yield tell_paths(flow, evidence.intent, uses, metrics, result.values.get("goodput"))

@@ -34,7 +34,7 @@ PROGRAM = f"{engine_paths.PROGRAMS}/until.py"
 PORTS = 1
 METRICS = {
     "time": less("time", "time from the start of the command to its end"),
-    "retransmits": tool.total("count", "segments sent again by the client, on all subflows", ("mptcp",), "lower"),
+    "retransmits": tool.total("count", "segments that the sender of more payload sent again", ("mptcp",), "lower"),
     **OF_CONNECTIONS,
 }
 

@@ -11,7 +11,15 @@ import pytest
 
 from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.capacity import Capacity, find_capacity
-from mprun.metrics.connection import Connection, SendingEnd, Subflow, find_brief, find_connections, find_refused
+from mprun.metrics.connection import (
+    Connection,
+    SendingEnd,
+    Subflow,
+    count_resent,
+    find_brief,
+    find_connections,
+    find_refused,
+)
 from mprun.metrics.diagnosis import (
     explain_missing_subflows,
     explain_plain_tcp,
@@ -23,13 +31,15 @@ from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.host_doubts import explain_dropped_data, explain_memory_pressure
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
-from mprun.metrics.path_use import read_probes
+from mprun.metrics.path_use import read_probes, tell_paths
 from mprun.metrics.summary import measure
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import AddressedFlow
+from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
+from mprun.workloads.tool import PathUse
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -512,6 +522,21 @@ LINKS = (
 
 def flow_over(*paths: list[str]) -> AddressedFlow:
     return flow([path(f"path{n}", links) for n, links in enumerate(paths)])
+
+
+def test_a_bidirectional_flow_counts_what_its_client_sends() -> None:
+    """Its destination sends more, which `.back` counts. The paths' rates are those of the client's direction."""
+    ends = ("10.0.0.1", 1, "10.0.0.2", 2)
+    both = (Subflow(ends, "path0", 0, 9, 20, SendingEnd(1, 3), SendingEnd(1, 50)),)
+    for options, resent, used in (
+        ({}, {"retransmits": 50}, 9 / 5),
+        ({"bidirectional": True}, {"retransmits": 3, "retransmits.back": 50}, 9 / 50),
+    ):
+        one = replace(flow_over(["a", "c"], ["b", "c"]), options=options)
+        assert count_resent(one, both) == resent
+        uses = {path.ends: PathUse(*path.ends, 9, 20) for path in one.paths}
+        told = tell_paths(one, intent(links=LINKS), uses, OF_CONNECTIONS, 9)
+        assert told.metrics["bulk.efficiency.sum"].value == used
 
 
 def test_what_paths_can_carry() -> None:

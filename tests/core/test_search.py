@@ -82,6 +82,8 @@ def test_what_is_no_axis_is_refused(value: object) -> None:
         ("a >= b and b >= a", -0.5),
         ("a >= b or b >= a", 0.5),
         ("not a >= b", 0.5),
+        ("not a == a", -1e-12),
+        ("not a <= a", -1e-12),
         ("1mbit <= a <= b", 0.0),
         ("a >= 0.25 * b", 0.5),
     ],

@@ -295,7 +295,7 @@ def _find_name_problem(name: str, parameters: Collection[str], document: Documen
         return f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
     if not dot and name not in (*PLACES, *PROPERTIES, *parameters):
         hint = name_nearest(name, parameters, "parameters")
-        if hint.startswith("; there are no"):
+        if not hint.startswith(": did you mean"):
             hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
         return f"no parameter '{name}'{hint}"
     return None

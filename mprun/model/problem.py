@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -20,6 +21,10 @@ FEW_MORE = 3
 MOST_TEXT = 400
 
 
+# Characters of web pages and editors in place of a quote or a space. No message of mprun has them by itself.
+_ODD = re.compile("[\u00a0\u2018-\u201f]")
+
+
 class InputProblem(Frozen):
     """A problem. file: as the user gave it. line: from 1, or None if no line is the cause."""
 
@@ -32,6 +37,8 @@ class InputProblem(Frozen):
         position = self.file if self.line is None else f"{self.file}:{self.line}"
         text = ": ".join(part for part in (position, render_path(self.path), self.message) if part)
         text = text.replace("\n", "\\n")
+        if odd := _ODD.search(self.message):
+            text += f"; it has U+{ord(odd[0]):04X} of printed text: type the quote or the space on the keyboard"
         return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 2 :]}"
 
 

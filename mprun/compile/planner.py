@@ -96,6 +96,7 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
     for namespace in _nodes(network):
         if not namespace.inside:
             yield from namespace_commands(namespace, namespace.name in with_ipv6, is_far=routers > MANY_ROUTERS)
+            yield from _sysctls(spec, namespace.name, of_new_interfaces=True)
     for link in network.links:
         yield from link_commands(link)
     for link in network.links:
@@ -112,10 +113,14 @@ def _build(spec: Spec, network: Network, capabilities: Capabilities) -> Iterator
         yield from mptcp_commands(network, spec.experiment, node, capabilities)
         if node.name in spec.topology.middleboxes:
             yield from middlebox_commands(node, spec.topology.middleboxes[node.name])
-        if node.name in spec.experiment.hosts:
-            for name, value in spec.experiment.hosts[node.name].sysctl:
-                if name not in KERNEL_WIDE:
-                    yield sysctl(node.name, name, value)
+        yield from _sysctls(spec, node.name, of_new_interfaces=False)
+
+
+def _sysctls(spec: Spec, node: str, of_new_interfaces: bool) -> Iterator[Command]:
+    """Yield the commands that set a host's sysctls: the defaults of interfaces, which new interfaces get, or others."""
+    for name, value in spec.experiment.hosts[node].sysctl if node in spec.experiment.hosts else ():
+        if name not in KERNEL_WIDE and (".conf.default." in name) == of_new_interfaces:
+            yield sysctl(node, name, value)
 
 
 def _kernel_wide(spec: Spec, capabilities: Capabilities) -> Iterator[Command]:

@@ -154,6 +154,20 @@ def test_a_varied_link_that_gets_a_jitter_stops_keeping_its_packets_in_order(tmp
     ]
 
 
+def test_the_defaults_of_interfaces_are_set_before_there_are_interfaces(tmp_path: Path) -> None:
+    """An interface takes net.ipv6.conf.default once, when it is made. Its own settings need the interface."""
+    sysctls = {"net.ipv6.conf.default.hop_limit": 9, "net.ipv6.conf.client-eth0.hop_limit": 8}
+    (tmp_path / "topo.yaml").write_text(ONE_PATH + "addressing: ipv6\n")
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic: [{tool: ping, from: client, to: server, count: 1}]\n"
+        f"hosts: {{client: {{sysctl: {json.dumps(sysctls)}}}}}\n"
+    )
+    words = [" ".join(one.argv) for one in plan_of(tmp_path).build]
+    made = next(n for n, one in enumerate(words) if one.startswith("ip link add client-eth0"))
+    before, after = (words.index(f"sysctl -w {name}={value}") for name, value in sysctls.items())
+    assert before < made < after
+
+
 @pytest.mark.parametrize(("rate", "interval"), [("20mbit", "0.2"), ("4kbit", "0.2"), ("2kbit", "0.392")])
 def test_pings_before_a_run_do_not_meet(tmp_path: Path, rate: str, interval: str) -> None:
     """The frame of a ping has 98 bytes, and the default interval is 0.2 s."""

@@ -90,8 +90,23 @@ def _kind(topo: Any, name: str) -> str:
 def _link(topo: Any, first: str, second: str, options: dict[str, Any]) -> dict[str, Any]:
     ends = [options.get("node1", first), options.get("node2", second)]
     entry: dict[str, Any] = {"between": ends}
-    if strange := sorted(set(options) - _KNOWN - _IGNORED):
+    # an end's parameters hold for what leaves there, and the link's own come before them
+    own = [options.get(key) or {} for key in ("params1", "params2")]
+    if strange := sorted({*options, *({*own[0], *own[1]} - {"ip", "mac", "port"})} - _KNOWN - _IGNORED):
         raise TopoError(f"link {'-'.join(ends)}: '{strange[0]}' of a Mininet link has no counterpart here yet")
+    forward, reverse = (_properties({**one, **options}) for one in own)
+    for name in {**forward, **reverse}:
+        ways = {way: one[name] for way, one in (("forward", forward), ("reverse", reverse)) if name in one}
+        entry[name] = ways if forward.get(name) != reverse.get(name) else forward[name]
+    addresses = [_address(topo, *one) for one in zip(ends, own, strict=True)]
+    if any(addresses):
+        entry["addresses"] = addresses
+    return entry
+
+
+def _properties(options: dict[str, Any]) -> dict[str, str]:
+    """The properties of one direction of a link."""
+    entry = {}
     if options.get("bw") is not None:
         entry["rate"] = f"{round(float(options['bw']) * 1e6)}bit"
     if options.get("delay") is not None:
@@ -102,15 +117,12 @@ def _link(topo: Any, first: str, second: str, options: dict[str, Any]) -> dict[s
         entry["loss"] = f"{float(options['loss']):g}%"
     if options.get("max_queue_size") is not None and "rate" in entry:
         entry["queue"] = f"{options['max_queue_size']}packets"
-    addresses = [_address(topo, ends[0], options.get("params1")), _address(topo, ends[1], options.get("params2"))]
-    if any(addresses):
-        entry["addresses"] = addresses
     return entry
 
 
 def _address(topo: Any, node: str, parameters: Any) -> str | None:
     """The link's address for this end, else the node's address if this is its only link."""
-    if parameters and parameters.get("ip"):
+    if parameters.get("ip"):
         return str(parameters["ip"])
     own = topo.nodeInfo(node).get("ip")
     is_only = sum(node in ends for ends in topo.links()) == 1

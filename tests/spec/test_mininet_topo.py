@@ -43,6 +43,15 @@ def test_nodes_and_links(tmp_path: Path) -> None:
     assert second.addresses == ((), ())
 
 
+def test_the_parameters_of_an_end_shape_what_leaves_there(tmp_path: Path) -> None:
+    """Link.__init__() of Mininet gives each interface its own parameters, and then those of the link."""
+    ends = "params1={'bw': 5, 'delay': '30ms', 'loss': 2}, params2={'bw': 7, 'delay': '10ms'}"
+    text = HEAD + BODY.replace("'h2', delay=250", f"'h2', loss=1, {ends}")
+    _, second = load_topology(topology(tmp_path, text), allowed=Permissions(python=True)).links
+    assert second.forward == Direction(5_000_000, 30_000_000, loss=Chance(0.01))
+    assert second.reverse == Direction(7_000_000, 10_000_000, loss=Chance(0.01))
+
+
 def test_dictionary_of_custom_topologies_chooses(tmp_path: Path) -> None:
     other = "class Other(Mine):\n    pass\n"
     spec = load_topology(

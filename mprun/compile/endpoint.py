@@ -138,9 +138,10 @@ def endpoint_commands(
 
     def flags_of(interface: Interface, address: InterfaceAddress) -> tuple[str, ...]:
         """Return the flags of the endpoint of an address; none if it has no endpoint."""
-        if settings.path_manager == "default":
-            return written.get(interface.link, ())
         backup = ("backup",) if interface.backup else ()
+        if settings.path_manager == "default":
+            flags = written.get(interface.link, ())
+            return tuple(dict.fromkeys((*flags, *backup))) if flags else ()
         if opened:
             return () if family_of(address) in apart else ("subflow", "fullmesh", *backup)
         return () if known == {address.ip} else ("signal", *backup)

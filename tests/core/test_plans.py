@@ -137,6 +137,19 @@ def test_repetitions_of_a_group_are_programs_of_their_own(tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.parametrize("flags", ["subflow", "subflow, backup"])
+def test_a_written_endpoint_on_a_backup_link_is_a_backup(tmp_path: Path, flags: str) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit}, {rate: 20mbit, backup: true}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\ntraffic: [{tool: iperf3, from: client, to: server, protocol: mptcp, duration: 1s}]\n"
+        f"hosts: {{client: {{mptcp: {{endpoints: [{{link: path1, flags: [{flags}]}}]}}}}}}\n"
+    )
+    words = [" ".join(one.argv[3:]) for one in plan_of(tmp_path).build if one.argv[:3] == ("ip", "mptcp", "endpoint")]
+    assert words == ["add 10.0.1.1 id 2 subflow backup"]
+
+
 def test_a_varied_link_that_gets_a_jitter_stops_keeping_its_packets_in_order(tmp_path: Path) -> None:
     """With any rate, netem keeps packets in order, and a change that names no rate keeps it (netem_change())."""
     event = "events: [{at: 1s, link: path0, set: {jitter: 5ms}}, {at: 2s, link: path0, set: {jitter: 0ms}}]\n"

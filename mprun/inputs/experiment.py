@@ -34,7 +34,7 @@ from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot,
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
-from mprun.statements.expression import ExpressionError, Reference, UnknownName
+from mprun.statements.expression import ExpressionError, Reference, UnknownName, refuse_conditions
 from mprun.statements.expression import parse as parse_statement
 from mprun.workloads.tool import OwnedMetrics
 
@@ -236,6 +236,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
                 raise UnknownName(
                     f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes') if axes else write}"
                 )
+        refuse_conditions(rest)
         name = ".".join(segment.name for segment in rest)
         return _metric_of(name, owned).unit
 

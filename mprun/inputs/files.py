@@ -15,7 +15,7 @@ from mprun.inputs.reader import FileTree
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
-from mprun.statements.expression import parse
+from mprun.statements.expression import ExpressionError, parse
 
 
 class FileTrees(Frozen):
@@ -109,8 +109,10 @@ def check_conditions(files: FileTrees, across: Sequence[str]) -> None:
     among = (*files.matrix.cells({}), *files.cells())
     for n, text in zip(positions, across, strict=True):
         for reference in parse(text).references():
-            conditions = {condition.key: condition.value for condition in reference.segments[0].conditions}
-            reason = files.matrix.find_cells(conditions, among)
+            try:
+                reason = files.matrix.find_cells(reference.segments[0].conditions, among)
+            except ExpressionError as error:
+                reason = str(error)
             if reason is not None:
                 document.refuse(("expect", n, "holds"), f"'{text}': {reason}")
     if document.problems:

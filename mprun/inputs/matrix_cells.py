@@ -26,6 +26,7 @@ from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknow
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import HEADER_BYTES, LinkSpec, Plot
 from mprun.model.units import tell_rounding
+from mprun.statements.expression import Condition
 
 # Axes that are neither a parameter nor a property of a link. They say where a cell runs.
 PLACES = ("kernel", "engine")
@@ -89,14 +90,14 @@ class Matrix(Frozen):
                 remedy = "give one, or remove the others from 'matrix'"
                 yield axis.name, f"'{text}' is several values of this axis: {remedy}"
 
-    def find_cells(self, conditions: Mapping[str, str], among: Sequence[CellValues]) -> str | None:
-        """Return the reason why no cell has these values; None if one has."""
-        if any(all(spell_scalar(dict(row)[name]) == value for name, value in conditions.items()) for row in among):
+    def find_cells(self, conditions: Sequence[Condition], among: Sequence[CellValues]) -> str | None:
+        """Return the reason why no cell has these values; None if one has. Raises ExpressionError for no number."""
+        if any(all(one.chooses(spell_scalar(dict(row)[one.key])) for one in conditions) for row in among):
             return None
-        for name, value in conditions.items():
-            known = dict.fromkeys(spell_scalar(dict(row)[name]) for row in among)
-            if value not in known:
-                return f"axis '{name}' has no value '{value}'{name_nearest(value, list(known), 'it has')}"
+        for one in conditions:
+            known = dict.fromkeys(spell_scalar(dict(row)[one.key]) for row in among)
+            if not any(map(one.chooses, known)):
+                return f"axis '{one.key}' has no value '{one.wanted}'{name_nearest(one.wanted, list(known), 'it has')}"
         return "no cell has all of these values"
 
     @property

@@ -29,7 +29,7 @@ from mprun.model.sweep_files import (
     SweepCell,
 )
 from mprun.statements.evaluation import evaluate
-from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse
+from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse, refuse_conditions
 from mprun.workloads.tool import percentile
 
 # The status of a sweep that lacks runs.
@@ -142,11 +142,11 @@ def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequen
     """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
     first, *rest = reference.segments
     name = ".".join(segment.name for segment in rest)
-    conditions = {condition.key: condition.value for condition in first.conditions}
+    refuse_conditions(rest)
     chosen = [
         n
         for n, cell in enumerate(cells)
-        if all(spell_scalar(cell.values.get(key)) == value for key, value in conditions.items())
+        if all(one.chooses(spell_scalar(cell.values.get(one.key))) for one in first.conditions)
     ]
     if not chosen:
         raise UnknownName("no cell has these values")

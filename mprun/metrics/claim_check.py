@@ -27,6 +27,7 @@ from mprun.statements.expression import (
     Value,
     parse_amount,
     references_of,
+    refuse_conditions,
 )
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def find_value(reference: Reference, runs: Mapping[str, MeasuredRun | Swept]) ->
         return find_in_cells(reference, run.cells, run.rows)
     name = ".".join(segment.name for segment in reference.segments[1:])
     table = split_table(reference)
+    refuse_conditions(one for one in reference.segments if table is None or one is not table[0])
     if table is not None:
         rows_of, column = table
         columns, rows = select_rows(run, rows_of.name, column, rows_of.conditions)

@@ -13,7 +13,7 @@ import math
 import operator
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from typing import TypeVar
@@ -77,8 +77,13 @@ class Condition(Frozen):
     value: str
     until: str | None = None
 
+    @property
+    def wanted(self) -> str:
+        """The value or the range, as in the text."""
+        return self.value if self.until is None else f"{self.value}..{self.until}"
+
     def chooses(self, text: str) -> bool:
-        """Check whether a value of an axis, as files spell it, is meant. Raises ExpressionError for a faulty range."""
+        """Check whether the value of an axis is wanted, as files spell it. Raises ExpressionError for no number."""
         if self.until is None:
             return text == self.value
         return parse_amount(self.value).amount <= parse_amount(text).amount < parse_amount(self.until).amount
@@ -105,6 +110,13 @@ class Reference(Frozen):
     def within(self, owner: str) -> Reference:
         """Return the reference with the name of its run before it, which a statement about a single run leaves out."""
         return Reference((Segment(owner), *self.segments), self.text)
+
+
+def refuse_conditions(segments: Iterable[Segment]) -> None:
+    """Raise UnknownName if a part of a metric's name has conditions, which would choose nothing."""
+    if any(segment.conditions for segment in segments):
+        example = "cells[cc=reno].bulk.goodput' or 'requests[flow=msg].delay_ns"
+        raise UnknownName(f"conditions in brackets follow 'cells', or the name of a table: write as in '{example}'")
 
 
 class Value(Frozen):

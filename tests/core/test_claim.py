@@ -27,6 +27,7 @@ TABLES: dict[str, TableColumns] = {
     "pings": {"start_ns": [0, 300_000_000, 2_300_000_000], "rtt_ns": [9_000_000, 11_000_000, 13_000_000]},
     "sockets": {"time_ns": [1, 2], "rtt_us": [5, 10]},
 }
+PLACES = "'cells', or the name of a table: write as in 'cells[cc=reno].bulk.goodput' or 'requests[flow=msg].delay_ns'"
 RUNS = {
     "tcp": MeasuredRun({"bulk.goodput": MetricValue(18.9e6, "bit/s")}, lambda name: TABLES.get(name)),
     "mptcp": MeasuredRun({"bulk.goodput": MetricValue(36.9e6, "bit/s")}, lambda name: TABLES.get(name)),
@@ -68,6 +69,8 @@ def test_verdict(statement: str, expected: str) -> None:
         ("mptcp.reqs[flow=msg].delay_ns > 1ms", "the run has no table 'reqs'"),
         ("mptcp.requests[flow=msg].delay_us > 1ms", "no column 'delay_us': did you mean 'delay_ns'?"),
         ("mptcp.requests[flow=nobody].delay_ns > 1ms", "has no value"),
+        ("mptcp[seed=3].bulk.goodput > 1mbit", f"conditions in brackets follow {PLACES}"),
+        ("mptcp.requests[flow=msg].delay_ns[sequence=1] > 1ms", f"conditions in brackets follow {PLACES}"),
         ("mptcp.requests[start_ns=a..b].delay_ns > 1ms", "is no number: write one as in '20ms'"),
     ],
 )

@@ -148,6 +148,9 @@ CELLS = [make_cell(f"cc={cc}", cc=cc) for cc in ("cubic", "reno")]
 ROWS = [CellRun(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for cell in (0, 1) for n in (1, 2)]
 
 
+SIZED = [make_cell(f"cc={cc}", cc=cc, size=size) for cc, size in (("cubic", "5mb"), ("reno", "10mb"))]
+
+
 @pytest.mark.parametrize(
     ("text", "held", "found"),
     [
@@ -155,11 +158,14 @@ ROWS = [CellRun(cell, n, f"runs/{cell}/{n}", summary(10.0 * (cell + 1) + n)) for
         ("cells[cc=reno].bulk.goodput >= 2 * cells[cc=cubic].bulk.goodput", False, "21.5 >= 23"),
         ("max(cells.bulk.goodput) == 22bit", True, "22 == 22"),
         ("cells[cc=bbr].bulk.goodput > 1bit", None, "no cell has these values"),
+        ("max(cells[size=5mb..20mb].bulk.goodput) == 22bit", True, "22 == 22"),
+        ("cells[size=5mb..10mb].bulk.goodput == 11.5bit", True, "11.5 == 11.5"),
+        ("cells.bulk.goodput[cc=reno] > 1bit", None, "conditions in brackets follow 'cells'"),
         ("cells.bulk.subflows > 1", None, "no run of these cells measured it"),
     ],
 )
 def test_statements_across_cells(text: str, held: bool | None, found: str) -> None:
-    (judged,) = judge_across([text], CELLS, ROWS)
+    (judged,) = judge_across([text], SIZED, ROWS)
     assert judged.held is held
     assert found in judged.found
 

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, FlowPath, Intent
 from mprun.model.network import LinkWay, walk
+from mprun.model.spec import LinkChange
+
+# Of many cuts between the ends of many paths, this number of the least ones is followed.
+MOST_CUTS = 100
+# A direction of a link, by its name.
+_Way = tuple[str, str]
 
 
 class Capacity(Frozen):
     """Rates on the wire, in bit/s.
 
-    - total: of all paths together. A bottleneck that several paths share counts once.
+    - total: of all paths together. A link that several paths share counts once.
     - best: of the fastest path.
     - best_paths: the names of the paths with the best rate.
     """
@@ -29,24 +35,41 @@ def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capa
     is_forward: from the flow's source to its destination.
     """
     changing = {change.link for change in intent.changes}
-    slowest: dict[tuple[str, str], float] = {}
-    of_path: dict[str, float] = {}
+    given = [change for change in intent.changes if isinstance(change, LinkChange)]
+    shaped = {one.link for one in given if one.forward.rate_bit_per_s or one.reverse.rate_bit_per_s}
+    of_path: dict[str, dict[_Way, int]] = {}
     for path in flow.paths:
-        rates = []
+        rates: dict[_Way, int] = {}
         for one in cross(intent, flow, path, is_forward):
             rate = one.way.rate_bit_per_s
-            if rate is not None and one.link.name in changing:
+            if one.link.name in (shaped if rate is None else changing):
                 return None
             if rate is not None:
-                rates.append((rate, (one.link.name, one.direction)))
+                rates[one.link.name, one.direction] = rate
         if not rates:
             return None
-        rate, bottleneck = min(rates)
-        slowest[bottleneck] = of_path[path.name] = rate
-    if not slowest:
+        of_path[path.name] = rates
+    if not of_path:
         return None
+    slowest = {name: min(rates.values()) for name, rates in of_path.items()}
     best = max(slowest.values())
-    return Capacity(sum(slowest.values()), best, tuple(name for name, rate in of_path.items() if rate == best))
+    return Capacity(_find_cut(of_path), best, tuple(name for name, rate in slowest.items() if rate == best))
+
+
+def _find_cut(of_path: Mapping[str, Mapping[_Way, int]]) -> int:
+    """Return the least sum of the rates of links such that each path crosses one of them."""
+    users: dict[_Way, frozenset[str]] = {}
+    for name, rates in of_path.items():
+        users |= {way: users.get(way, frozenset()) | {name} for way in rates}
+    cuts: dict[frozenset[str], int] = {frozenset(): 0}
+    for name, rates in of_path.items():
+        grown: dict[frozenset[str], int] = {}
+        for cut, total in cuts.items():
+            wider = [(cut | users[way], total + rate) for way, rate in rates.items()]
+            for one, sum_of_one in [(cut, total)] if name in cut else wider:
+                grown[one] = min(grown.get(one, sum_of_one), sum_of_one)
+        cuts = dict(sorted(grown.items(), key=lambda item: item[1])[:MOST_CUTS])
+    return min(cuts.values())
 
 
 def cross(intent: Intent, flow: AddressedFlow, path: FlowPath, is_forward: bool) -> Iterator[LinkWay]:

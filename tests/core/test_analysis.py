@@ -539,6 +539,16 @@ def test_a_bidirectional_flow_counts_what_its_client_sends() -> None:
         assert told.metrics["bulk.efficiency.sum"].value == used
 
 
+@pytest.mark.parametrize(("shared", "total"), [(10, 10), (20, 20), (30, 30), (45, 40)])
+def test_paths_carry_no_more_than_the_link_that_they_share(shared: int, total: int) -> None:
+    rate = Direction(20)
+    own = (link("a", ("client", "router"), rate, rate), link("b", ("client", "router"), rate, rate))
+    network = intent(links=(*own, link("c", ("router", "server"), Direction(shared), rate)))
+    found = find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=True)
+    assert found is not None
+    assert found.total == total
+
+
 def test_what_paths_can_carry() -> None:
     network = intent(links=LINKS)
     assert find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=True) == Capacity(50, 30, ("path1",))
@@ -548,5 +558,9 @@ def test_what_paths_can_carry() -> None:
         20, 20, ("path0", "path1")
     )
     assert find_capacity(network, flow_over(["c"]), is_forward=True) is None
+    limited = LinkChange(0, "c", Direction(1), Direction())
+    assert find_capacity(replace(network, changes=(limited,)), flow_over(["a", "c"]), is_forward=True) is None
+    slowed = LinkChange(0, "c", Direction(delay_ns=1), Direction())
+    assert find_capacity(replace(network, changes=(slowed,)), flow_over(["a", "c"]), is_forward=True) is not None
     change = LinkChange(0, "a", Direction(), Direction())
     assert find_capacity(replace(network, changes=(change,)), flow_over(["a", "c"]), is_forward=True) is None

@@ -98,6 +98,21 @@ def test_changes_of_links_name_their_runs_unless_all_have_them() -> None:
     assert [mark.text for mark in total.marks] == ["path0 down", "b: path1 loss 1 %"]
 
 
+def test_the_rate_of_a_run_has_every_stream_and_every_reversed_flow() -> None:
+    """Of a bidirectional flow, it has what the client sends, as `total.goodput` does."""
+    streams = [("many", "forth", n) for n in range(15)]
+    rows = [*streams, ("up", "forth", 0), ("down", "back", 0), ("both", "forth", 0), ("both", "back", 0)]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    table = dict(zip(("flow", "direction", "stream"), columns, strict=True))
+    times = {"start_s": [0.0] * len(rows), "end_s": [1.0] * len(rows), "goodput_bit_per_s": [1e6] * len(rows)}
+    data = RunData({"goodput": pl.LazyFrame({**table, **times})}, ["many", "up", "down", "both"], {})
+    total, by_flow = overlay([OverlaidRun("a", data), OverlaidRun("b", data)])
+    assert total.panels[0].series[0].y[0] == 18e6
+    assert {panel.title: panel.series[0].y[0] for panel in by_flow.panels} == {
+        "many": 15e6, "up": 1e6, "down": 1e6, "both": 1e6,
+    }  # fmt: skip
+
+
 def test_steps_are_added_where_they_overlap() -> None:
     one, other = Series("a", "p0", (0, 1, 2), (5, 3, 3)), Series("b", "p1", (1, 1.5, 4), (10, 20, 20))
     summed = sum_steps([one, other])

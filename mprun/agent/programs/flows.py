@@ -352,6 +352,7 @@ class Receiving:
         self._in: Incoming | None = None
         self._out: Outgoing | None = None
         self._end_ns = 0
+        self._refused, _, self._refusals = count(connection)
 
     def go_on(self, selector: selectors.BaseSelector) -> bool:
         """Read the waiting data and answer a request. Return True when the flow is over and in the records."""
@@ -364,7 +365,10 @@ class Receiving:
             # the record shows that the flow is incomplete
             self._end_ns = time.monotonic_ns()
         number, _ = read_announced(self._head) or (0, 0)
-        self._records.append((number, self._bytes, self._end_ns, *count(self.socket)))
+        retransmits, duplicates, timeouts = count(self.socket)
+        # the peer counts a lost handshake, so its SYN-ACKs that were sent again are no losses or time-outs of this end
+        counts = (retransmits, duplicates + self._refused, timeouts - self._refusals)
+        self._records.append((number, self._bytes, self._end_ns, *counts))
         return True
 
     def _read(self, selector: selectors.BaseSelector) -> bool:

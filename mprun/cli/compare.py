@@ -210,7 +210,7 @@ def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
 
 def _is_outside(one: ComparedMetric, bound: float) -> bool:
     """Return True if the values clearly differ by more than the bound. Without an interval the values alone decide."""
-    if one.change is None or abs(one.change) <= bound:
+    if one.first is None or one.second is None or abs(one.second - one.first) <= bound * abs(one.first):
         return False
     return one.difference is None or one.difference.is_clear
 

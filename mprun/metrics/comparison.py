@@ -85,10 +85,10 @@ class ComparedMetric(Frozen):
 
     @property
     def change(self) -> float | None:
-        """The relative change: 0.02 if the second value is 2 % more than the first."""
+        """The relative change: 0.02 if the second value is more than the first by 2 % of its size."""
         if self.first is None or self.second is None or not self.first:
             return None
-        return self.second / self.first - 1
+        return (self.second - self.first) / abs(self.first)
 
     def to_json(self) -> dict[str, object]:
         gap, share = self.difference, self.ratio

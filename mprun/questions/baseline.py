@@ -165,7 +165,7 @@ def _change(one: BaselineDifference) -> str:
     if one.base is None or one.now is None or not one.name.startswith(VALUE):
         return ""
     base, now = (float(text.partition(" ")[0]) for text in (one.base, one.now))
-    return f"{now / base - 1:+.3%}" if base else ""
+    return f"{(now - base) / abs(base):+.3%}" if base else ""
 
 
 def to_markdown(checked: Mapping[str, Sequence[BaselineDifference]]) -> str:

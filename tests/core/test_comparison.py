@@ -87,6 +87,11 @@ def test_verdicts(first: tuple[float, ...], second: tuple[float, ...], verdict: 
     assert compared(side(*first), side(*second)).tendency == verdict
 
 
+def test_a_value_below_zero_rises_by_a_part_of_its_size() -> None:
+    assert compared(side(-10), side(-5)).change == 0.5
+    assert compared(side(10), side(5)).change == -0.5
+
+
 def test_cells_of_one_side_are_named() -> None:
     first, second = [side(1, cc="cubic"), side(1, cc="reno")], [side(1, cc="cubic"), side(1, cc="bbr")]
     assert list(unmatched(first, second)) == [({"cc": "reno"}, 1), ({"cc": "bbr"}, 2)]

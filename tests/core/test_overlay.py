@@ -255,6 +255,11 @@ def test_shares_outside_of_a_bound_are_told_as_they_are_judged(runs: Path) -> No
         path.write_text(json.dumps(summary))
     made = call("compare", FIRST, SECOND, "--within", "20%")
     assert "bulk.share.path0 is not within 20%: 10.0 % -> 14.0 %  +4.0 points (+40.0 % of A)" in made.stdout
+    # no share of 0 is a bound that another value keeps
+    first = runs / FIRST / "summary.json"
+    first.write_text(first.read_text().replace('"value": 0.1,', '"value": 0.0,'))
+    made = call("compare", FIRST, SECOND, "--within", "20%")
+    assert (made.exit_code, "bulk.share.path0 is not within 20%: 0.0 % -> 14.0 %" in made.stdout) == (1, True)
     unknown = call("compare", FIRST, SECOND, "--metric", "bulk.shr")
     assert str(unknown.exception) == "neither has metric 'bulk.shr'; metrics: bulk.share.path0"
     near = call("compare", FIRST, SECOND, "--metric", "bulk.share.path")

@@ -43,15 +43,21 @@ def column_of(metric: str, symbol: str) -> str:
 
 
 def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, list[Any]]:
-    """Return the axes, `run`, `seed`, `status`, `directory` and the metrics as columns. cells: as in `sweep.json`."""
+    """Return the axes, `run`, `seed`, `status`, `directory` and the metrics as columns. cells: as in `sweep.json`.
+
+    An axis with the name of such a column has `matrix.` before it.
+    """
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
-    columns: dict[str, list[Any]] = {name: [cells[row.cell].values.get(name) for row in rows] for name in axes}
-    columns |= {
+    known = {
         "run": [row.number for row in rows],
         "seed": [row.summary.seed for row in rows],
         "status": [row.summary.status for row in rows],
         "directory": [row.directory for row in rows],
     }
+    columns: dict[str, list[Any]] = {
+        f"matrix.{name}" if name in known else name: [cells[row.cell].values.get(name) for row in rows] for name in axes
+    }
+    columns |= known
     for metric, symbol in metrics_of(rows).items():
         found = (row.summary.metrics.get(metric) for row in rows)
         columns[column_of(metric, symbol)] = [None if one is None else one.value for one in found]

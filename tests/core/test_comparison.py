@@ -183,6 +183,13 @@ def test_a_run_in_error_is_in_no_statistics() -> None:
     assert judged.held
 
 
+def test_an_axis_keeps_its_values_beside_the_columns_of_runs() -> None:
+    cells = [make_cell(f"seed={seed}", seed=seed, run="4mbit") for seed in (7, 8)]
+    table = tabulate(cells, ROWS)
+    assert (table["matrix.seed"], table["seed"]) == ([7, 7, 8, 8], [1, 1, 1, 1])
+    assert (table["matrix.run"], table["run"]) == (["4mbit"] * 4, [1, 2, 1, 2])
+
+
 def test_columns_tell_their_units() -> None:
     table = tabulate(CELLS, ROWS)
     assert list(table) == ["cc", "run", "seed", "status", "directory", "bulk.goodput_bit_per_s"]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, FlowPath, Intent
 from mprun.model.network import LinkWay, walk
-from mprun.model.spec import LinkChange
 
 # Of many cuts between the ends of many paths, this number of the least ones is followed.
 MOST_CUTS = 100
@@ -35,14 +34,12 @@ def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capa
     is_forward: from the flow's source to its destination.
     """
     changing = {change.link for change in intent.changes}
-    given = [change for change in intent.changes if isinstance(change, LinkChange)]
-    shaped = {one.link for one in given if one.forward.rate_bit_per_s or one.reverse.rate_bit_per_s}
     of_path: dict[str, dict[_Way, int]] = {}
     for path in flow.paths:
         rates: dict[_Way, int] = {}
         for one in cross(intent, flow, path, is_forward):
             rate = one.way.rate_bit_per_s
-            if one.link.name in (shaped if rate is None else changing):
+            if rate is not None and one.link.name in changing:
                 return None
             if rate is not None:
                 rates[one.link.name, one.direction] = rate

@@ -96,15 +96,15 @@ def tell_paths(flow: AddressedFlow, intent: Intent, uses: Uses, metrics: Metrics
     """Return the metrics of each path, and the part of the paths' rates that the flow used.
 
     `share` is a path's part of the payload of all paths, in the direction with more payload. A tool may have a share
-    for each direction. goodput: of the flow, from its client if it is bidirectional; None if its tool does not measure
-    it.
+    for each direction. goodput: of the flow; None if its tool does not measure it.
     """
     forward, reverse = (sum(getattr(use, way) for use in uses.values()) for way in ("forward_bytes", "reverse_bytes"))
     named = [(path.name, uses.get(path.ends)) for path in flow.paths]
     told = {path: _facts(use, forward, reverse) for path, use in named if use is not None}
     asked = [metric for metric in (*OF_PATHS, "share.forward", "share.reverse") if metric in metrics]
     values = {f"{metric}.{path}": facts.get(metric) for metric in asked for path, facts in told.items()}
-    is_forward = forward >= reverse or bool(flow.options.get("bidirectional"))
+    # the goodput of a bidirectional flow is that of what its client sends, and the goodput of QUIC that of answers
+    is_forward = flow.protocol != "quic" and (forward >= reverse or bool(flow.options.get("bidirectional")))
     capacity = find_capacity(intent, flow, is_forward)
     if len(flow.paths) > 1 and goodput is not None and capacity and "efficiency.sum" in metrics:
         values |= {"efficiency.sum": goodput / capacity.total, "efficiency.best": goodput / capacity.best}

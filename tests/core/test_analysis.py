@@ -36,7 +36,7 @@ from mprun.metrics.summary import measure
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import AddressedFlow
-from mprun.model.metric import OF_CONNECTIONS
+from mprun.model.metric import OF_CONNECTIONS, OF_PATHS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
 from mprun.workloads.tool import PathUse
@@ -547,6 +547,13 @@ def test_paths_carry_no_more_than_the_link_that_they_share(shared: int, total: i
     found = find_capacity(network, flow_over(["a", "c"], ["b", "c"]), is_forward=True)
     assert found is not None
     assert found.total == total
+
+
+def test_the_efficiency_of_quic_is_that_of_answers() -> None:
+    """Its requests have more payload. The paths carry 50 bit/s of these, and 5 bit/s of answers."""
+    one = replace(flow_over(["a", "c"], ["b", "c"]), protocol="quic")
+    uses = {path.ends: PathUse(*path.ends, 90, 4) for path in one.paths}
+    assert tell_paths(one, intent(links=LINKS), uses, OF_PATHS, 4).metrics["bulk.efficiency.sum"].value == 4 / 5
 
 
 def test_what_paths_can_carry() -> None:

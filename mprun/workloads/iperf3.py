@@ -239,7 +239,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             warnings=tuple(_warn_of_rest(flow, protocol, values["bytes"])),
             accounts=_accounts(flow, outputs, report),
             portions=portions,
-            lost_packets=sum(int(report["end"][f"sum{way.key}"]["lost_packets"]) for way in ways if protocol == "UDP"),
+            lost_packets=sum(_count_packets(report, way)[1] for way in ways) if protocol == "UDP" else 0,
             # the server tells the client to begin, when its own clock has begun
             waits_round_trip=protocol == "UDP" and not ways[0].is_back,
         )
@@ -350,13 +350,23 @@ def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float
     goodput = sum(i["bytes"] for i in counted) * 8 / sum(i["end"] - i["start"] for i in counted)
     end = report["end"]
     if report["start"]["test_start"]["protocol"] == "UDP":
-        total = end[f"sum{way.key}"]
-        received = total["packets"] - total["lost_packets"]
-        size_bytes = received * report["start"]["test_start"]["blksize"]
-        return {"goodput": goodput, "bytes": size_bytes, "loss": total["lost_packets"] / total["packets"]}
+        sent, lost = _count_packets(report, way)
+        return {"goodput": goodput, "bytes": sum(i["bytes"] for i in way.intervals), "loss": lost / sent}
     values = {"goodput": goodput, "bytes": end[f"sum_received{way.key}"]["bytes"]}
     sent = end[f"sum_sent{way.key}"]
     return values | ({"retransmits": sent["retransmits"]} if "retransmits" in sent else {})
+
+
+def _count_packets(report: Mapping[str, Any], way: _Way) -> tuple[int, int]:
+    """Return the packets that were sent over UDP in one direction, and those that did not arrive.
+
+    iperf3 itself counts a packet as lost when a later one arrives, and so never the last ones. A client that receives
+    does not wait for the last ones, so there they are not known.
+    """
+    total = report["end"][f"sum{way.key}"]
+    arrived = sum(i["bytes"] for i in way.intervals) // report["start"]["test_start"]["blksize"]
+    missing = 0 if way.is_back else total["packets"] - arrived
+    return total["packets"], max(total["lost_packets"], missing)
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

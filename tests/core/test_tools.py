@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -324,6 +325,28 @@ def test_iperf3_leaves_out_what_a_flow_omits() -> None:
     rates = whole.tables["goodput"]["goodput_bit_per_s"]
     assert steady.values["goodput"] == pytest.approx(sum(rates[2:9]) / 7, rel=1e-4)
     assert steady.tables == whole.tables
+
+
+@pytest.mark.parametrize(("is_back", "loss"), [(False, 0.4), (True, 0.1)])
+def test_the_last_packets_to_the_server_of_iperf3_are_lost_too(is_back: bool, loss: float) -> None:
+    """iperf3 sees a loss by a later packet. Of 10 packets, the fifth and the last three did not arrive.
+
+    A client that receives ends before the last ones can arrive.
+    """
+    counted = [{"streams": [], "sum": {"start": 0, "end": 1, "bytes": 6000, "bits_per_second": 48000}}]
+    report = {
+        "start": {
+            "connecting_to": {"host": "10.1.0.1", "port": 5201},
+            "connected": [],
+            "test_start": {"protocol": "UDP", "reverse": int(is_back), "blksize": 1000},
+        },
+        "intervals": counted,
+        "server_output_json": {"intervals": counted},
+        "end": {"sum": {"packets": 10, "lost_packets": 1}},
+    }
+    result = iperf3.parse(flow("iperf3", duration_ns=10**9), Left({"bulk": json.dumps(report)}))
+    assert result.error is None
+    assert (result.values["loss"], result.values["bytes"], result.lost_packets) == (loss, 6000, round(10 * loss))
 
 
 def test_iperf3_both_ways() -> None:

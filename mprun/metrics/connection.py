@@ -73,7 +73,7 @@ class Connection(Frozen):
 def find_connections(
     observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[FlowPath]
 ) -> tuple[Connection, ...]:
-    """Return the connections whose initial subflow began at one of `ports`.
+    """Return the connections to the server whose initial subflow began at one of `ports`.
 
     A subflow counts if both ends report that it is established, because a server may refuse it after the client's
     report. Behind a NAT, a subflow has another address. Linux keeps its port if this port is free.
@@ -82,6 +82,7 @@ def find_connections(
     - paths: the paths of the flow, from the intent.
     """
     wanted = set(ports)
+    servers = servers_of(peer, paths)
     accepted = {event.addresses for event in peer.events if event.event == "subflow established"}
     known = {event.addresses for event in peer.events if event.event == "created"}
     names = {path.ends: path.name for path in paths}
@@ -113,7 +114,7 @@ def find_connections(
             ended.setdefault(event.token, event.at_ns)
     connections = []
     for event in observed.events:
-        if event.event == "created" and event.local_port in wanted:
+        if event.event == "created" and event.local_port in wanted and event.remote in servers:
             wanted.discard(event.local_port)
             token = event.token
             subflows = tuple(map(subflow, (event, *joined.get(token, ()))))
@@ -121,11 +122,16 @@ def find_connections(
             is_known = at_server(event.addresses, paths) in known
             connections.append(Connection(token, subflows, lived_ns, is_known))
     for addresses in observed.sockets:
-        if addresses[1] in wanted:
+        if addresses[1] in wanted and addresses[2] in servers:
             plain = PathManagerEvent(0, "created", None, *addresses)
             connections.append(Connection(None, (subflow(plain),)))
             wanted.discard(addresses[1])
     return tuple(connections)
+
+
+def servers_of(peer: Host, paths: Sequence[FlowPath]) -> set[str]:
+    """Return the addresses of the server of a flow. Other servers may have the same port. peer: its observation."""
+    return {path.destination for path in paths} | {local for local, *_ in peer.sockets}
 
 
 def goes_forward(subflows: Iterable[Subflow]) -> bool:

@@ -12,10 +12,11 @@ from itertools import chain
 
 from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.calibration import Calibration
-from mprun.metrics.observation import Observation
+from mprun.metrics.connection import servers_of
+from mprun.metrics.observation import Host, Observation
 from mprun.model.agent_report import AgentReport
 from mprun.model.frozen import Frozen
-from mprun.model.intent import Intent
+from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import Metrics
 from mprun.model.spec import Expectation, Flow
 from mprun.workloads.tool import Portion, Result, SocketSample, Tool, metrics_of
@@ -63,7 +64,7 @@ _DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 class FlowOutputs(Frozen):
     """The outputs of the processes of one flow (`mprun.workloads.tool.Outputs`)."""
 
-    flow: str
+    flow: AddressedFlow
     evidence: Evidence
 
     @property
@@ -82,17 +83,19 @@ class FlowOutputs(Frozen):
         return None if ended is None else (ended.started_ns, ended.ended_ns)
 
     def file(self, name: str) -> bytes | None:
-        return self.evidence.files(self.flow, name)
+        return self.evidence.files(self.flow.name, name)
 
     def sockets(self, host: str, port: int) -> Iterator[tuple[int, Sequence[SocketSample]]]:
-        return self.evidence.observation.sample_sockets(host, port)
+        observation = self.evidence.observation
+        servers = servers_of(observation.hosts.get(self.flow.destination, Host()), self.flow.paths)
+        return observation.sample_sockets(host, port, servers)
 
     def _find(self, process: str) -> str:
         """Return the name of a process, or of the process that several flows share in its place."""
         if process in self.evidence.agent.processes:
             return process
         role = "server" if process.endswith(".server") else "flow"
-        return next(iter(self.evidence.agent.ended(role, self.flow)), process)
+        return next(iter(self.evidence.agent.ended(role, self.flow.name)), process)
 
 
 def parse(tool: Tool, flow: Flow, outputs: FlowOutputs, began_ns: int, ended_ns: int) -> Result:

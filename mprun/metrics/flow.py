@@ -46,7 +46,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     if not processes:
         is_told = bool(evidence.agent.error)
         return FlowReading(Readings(errors=() if is_told else (f"{flow.name}: never started",)))
-    outputs = FlowOutputs(flow.name, evidence)
+    outputs = FlowOutputs(flow, evidence)
     tool = tool_of(flow)
     began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
     ended_ns = max(ended.ended_ns for ended in processes.values()) - outputs.zero_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
 from itertools import groupby
@@ -170,13 +170,16 @@ class Observation:
     kernel_log: list[KernelMessage] = field(default_factory=list)
     trace: RecordedEvents = field(default_factory=RecordedEvents)
 
-    def sample_sockets(self, host: str, port: int) -> Iterator[tuple[int, list[SocketSample]]]:
-        """Yield the samples of a host's sockets with this port at either end, by time (`Outputs.sockets`)."""
+    def sample_sockets(
+        self, host: str, port: int, servers: Collection[str]
+    ) -> Iterator[tuple[int, list[SocketSample]]]:
+        """Yield the samples of a host's sockets with this port and one of these addresses at an end, by time."""
         import polars
 
-        mine = self.sockets.frame().filter(
-            polars.col("host") == host, (polars.col("local_port") == port) | (polars.col("remote_port") == port)
+        ends = (
+            (polars.col(f"{end}_port") == port) & polars.col(end).is_in(list(servers)) for end in ("local", "remote")
         )
+        mine = self.sockets.frame().filter(polars.col("host") == host, polars.any_horizontal(*ends))
         known = mine.select("time_ns", *_MOVED).drop_nulls().sort("time_ns", maintain_order=True)
         for at_ns, rows in groupby(known.iter_rows(), key=itemgetter(0)):
             yield (

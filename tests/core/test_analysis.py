@@ -26,12 +26,15 @@ from mprun.metrics.diagnosis import (
     explain_settings,
     has_fallen_back,
 )
-from mprun.metrics.evidence import Evidence
+from mprun.metrics.evidence import Evidence, FlowOutputs
 from mprun.metrics.expectation import explain_expected, judge_all
+from mprun.metrics.flow import _read_connections
 from mprun.metrics.host_doubts import explain_dropped_data, explain_memory_pressure
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
 from mprun.metrics.path_use import read_probes, tell_paths
+from mprun.metrics.readings import join
+from mprun.metrics.series import FlowConnections
 from mprun.metrics.summary import measure
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
@@ -39,7 +42,8 @@ from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_CONNECTIONS, OF_PATHS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
-from mprun.workloads.tool import PathUse
+from mprun.workloads import netperfmeter
+from mprun.workloads.tool import PathUse, Result
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -165,6 +169,40 @@ def test_plain_tcp_is_a_connection_without_token() -> None:
     (connection,) = find_connections(client, observed(), [31], PATHS)
     assert connection.token is None
     assert connection.subflows[0].bytes_acked == 600
+
+
+def test_a_port_of_another_server_is_not_that_of_the_flow() -> None:
+    """The kernel gives a client's port to connections to several servers."""
+    elsewhere = event("created", "10.0.0.1", 31, token=8)._replace(remote="10.2.0.1")
+    other = socket("10.0.0.1", 32, 900)._replace(addresses=("10.0.0.1", 32, "10.2.0.1", 5201))
+    client = observed([elsewhere, event("created", "10.0.0.1", 31)], [other, socket("10.0.0.1", 31, 600)])
+    (connection,) = find_connections(client, observed(), [31, 32], PATHS)
+    assert (connection.token, connection.subflows[0].bytes_acked) == (7, 600)
+
+
+def test_samples_are_those_of_the_server_of_a_flow() -> None:
+    found = Observation()
+    known = {"bytes_sent": 0, "bytes_retransmitted": 0, "last_sent_ms": 0, "last_received_ms": 0}
+    for at_ns, remote in ((1, "10.2.0.1"), (2, "10.1.0.1")):
+        values = {**known, "bytes_received": at_ns}
+        found.sockets.add((at_ns, "client", "10.0.0.1", 31, remote, 5201, *(values.get(name) for name in NAMES)))
+    outputs = FlowOutputs(flow(PATHS), Evidence(intent(), AgentReport(None, True), found, lambda name, stream: ""))
+    assert [[one.received_bytes for one in some] for _, some in outputs.sockets("client", 5201)] == [[2]]
+
+
+def carrying(forward: int, reverse: int) -> Connection:
+    """Return a connection with a payload, and with 5 retransmissions of its client and 7 of its server."""
+    ends = ("10.0.0.1", 30, "10.1.0.1", 5201)
+    sides = SendingEnd(srtt_us=1, resent=5), SendingEnd(srtt_us=1, resent=7)
+    return Connection(1, (Subflow(ends, "path0", 0, forward, reverse, *sides),))
+
+
+def test_a_program_over_tcp_that_receives_has_the_retransmissions_of_its_server() -> None:
+    """The passive side of netperfmeter sends, and the client's count is that of its acknowledgements."""
+    one = FlowConnections(flow(protocol="tcp", tool="netperfmeter"), [carrying(0, 1000)], 0, 1)
+    evidence = Evidence(intent(), AgentReport(None, True), Observation(), lambda name, stream: "")
+    found = join(_read_connections(one, netperfmeter, Result(server_ports=(5201,)), evidence))
+    assert found.metrics["bulk.retransmits"].value == 7
 
 
 def counters(**values: int) -> dict[str, int]:
@@ -565,5 +603,9 @@ def test_what_paths_can_carry() -> None:
         20, 20, ("path0", "path1")
     )
     assert find_capacity(network, flow_over(["c"]), is_forward=True) is None
+    # the goodput of a flow in both directions is that from its source, whatever the other end sends
+    both = replace(flow_over(["a", "c"], ["b", "c"]), options={"bidirectional": True})
+    uses = {path.ends: PathUse(*path.ends, 1, 1000) for path in both.paths}
+    assert tell_paths(both, network, uses, OF_PATHS, 15.0).metrics["bulk.efficiency.best"].value == 0.5
     change = LinkChange(0, "a", Direction(), Direction())
     assert find_capacity(replace(network, changes=(change,)), flow_over(["a", "c"]), is_forward=True) is None

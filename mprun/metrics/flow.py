@@ -164,8 +164,9 @@ def _tell_paths_and_handovers(
 def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Readings]:
     """Yield what the kernel reports about a flow's connections."""
     flow, connections = one.flow, one.connections
-    if (flow.protocol == "mptcp" or result.server_ports) and "retransmits" in tool.METRICS:
-        # the count that a tool reads from its socket is that of the first subflow
+    are_of_all = "retransmits" in tool.METRICS and "losses" not in tool.METRICS
+    if are_of_all and (result.server_ports or flow.protocol == "mptcp"):
+        # the count that a tool reads from its socket is that of the first subflow, as are the losses of short flows
         every = [subflow for connection in connections for subflow in connection.subflows]
         yield Readings(name_metrics(flow.name, count_resent(flow, every), metrics_of(flow)))
     yield count_subflows(flow, connections, evidence)

@@ -19,7 +19,7 @@ from mprun.model.grouping import gather
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData
-from mprun.reports.run_figures import FIGURES, MOST_FLOWS
+from mprun.reports.run_figures import FIGURES, MOST_FLOWS, find_goodput
 
 MOST_PANELS = 9
 # A beginning with few colours that differ most.
@@ -121,11 +121,15 @@ def _draw_flows(subjects: Sequence[OverlaidRun], flows: Sequence[str]) -> Chart 
 def _sum_of(subject: OverlaidRun, source: SeriesName, flows: Sequence[str]) -> Chart | None:
     """Return a figure with one curve: the sum over flows. None if a flow has no rate over time."""
     members = [member for flow in flows for member in subject.evidence.members(flow)]
-    charts = [FIGURES[source].draw(subject.evidence, flow, "step") for flow in members]
+    charts = [FIGURES[source].draw(subject.evidence, member, "step") for member in members]
     found = [chart for chart in charts if chart is not None]
     if not found or len(found) < len(charts):
         return None
-    series = [one for chart in found for one in chart.panels[0].series if source == "rate" or not one.dash]
+    series = [one for chart in found for one in chart.panels[0].series]
+    if source == "goodput":
+        # the goodput of a bidirectional flow is that of what its client sends; a figure has not all of many streams
+        of_flows = [find_goodput(subject.evidence, member) for member in members]
+        series = [one for some in of_flows for one in [each for each in some if not each.dash] or some]
     return replace(found[0], name=source, panels=(Panel("", (sum_steps(series),)),)) if series else None
 
 

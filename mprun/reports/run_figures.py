@@ -196,6 +196,14 @@ def _draw_column(evidence: RunData, plot: Plot) -> Chart | None:
 
 def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
     """Return the figure of all flows at once: the payload that their receivers got, as the tools report it."""
+    series = find_goodput(evidence, flow)
+    who = _join([each.label for each in series[:MOST_LINES]])
+    caption = f"Payload that {who} received: mean of each interval of its program."
+    return over_time_of(evidence, flow, ("goodput", "Goodput", "goodput", "bit/s"), caption, series, form)
+
+
+def find_goodput(evidence: RunData, flow: str | None) -> list[Series]:
+    """Return the goodput of each direction and stream of a flow, or of all flows. That to a flow's source is dashed."""
     # only tools whose flows may have several streams have this column
     stream = ["stream"] if evidence.has("goodput", "stream") else []
     columns = ("flow", "direction", *stream, "start_s", "end_s", "goodput_bit_per_s")
@@ -213,9 +221,7 @@ def _draw_goodput(evidence: RunData, flow: str | None, form: ChartForm) -> Chart
             del moments[-2]
         back = direction not in (None, "forth")
         series.append(Series(label, evidence.tones[str(name)], moments, [*values, values[-1]], dash=int(back)))
-    who = _join([each.label for each in series[:MOST_LINES]])
-    caption = f"Payload that {who} received: mean of each interval of its program."
-    return over_time_of(evidence, flow, ("goodput", "Goodput", "goodput", "bit/s"), caption, series, form)
+    return series
 
 
 def _draw_rate(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:

@@ -42,7 +42,7 @@ from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_CONNECTIONS, OF_PATHS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
-from mprun.workloads import netperfmeter
+from mprun.workloads import flows, netperfmeter
 from mprun.workloads.tool import PathUse, Result
 from tests.intents import flow, intent, link, path
 
@@ -195,6 +195,14 @@ def carrying(forward: int, reverse: int) -> Connection:
     ends = ("10.0.0.1", 30, "10.1.0.1", 5201)
     sides = SendingEnd(srtt_us=1, resent=5), SendingEnd(srtt_us=1, resent=7)
     return Connection(1, (Subflow(ends, "path0", 0, forward, reverse, *sides),))
+
+
+def test_short_flows_keep_the_retransmissions_of_their_initial_subflows() -> None:
+    """Their losses and their table are of the initial subflows, too."""
+    one = FlowConnections(flow(PATHS, tool="flows", subflows=1), [carrying(100, 0)], 0, 1)
+    hosts = {"client": Host(), "server": Host()}
+    evidence = Evidence(intent(), AgentReport(None, True), Observation(hosts), lambda name, stream: "")
+    assert "bulk.retransmits" not in join(_read_connections(one, flows, Result(data_ports=(30,)), evidence)).metrics
 
 
 def test_a_program_over_tcp_that_receives_has_the_retransmissions_of_its_server() -> None:

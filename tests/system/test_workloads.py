@@ -525,6 +525,16 @@ def test_losses_are_counted_for_each_flow(
     assert not slow & {row["sequence"] for row in lossless}
 
 
+def test_a_lost_answer_to_a_handshake_is_one_lost_handshake(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    """The first packet that arrives at the client is the SYN-ACK, which the server sends again after a time-out."""
+    flow = "{tool: flows, from: client, to: server, arrivals: constant, interval: 1s, duration: 1.5s, size: 1kb}"
+    fault = "faults:\n  - {node: client, link: path0, packet: 1}\n"
+    (row,) = rows(succeed(run(f"  - {flow}\n", one_path("10mbit", "20ms"), fault)), "flows")
+    assert (row["handshake_losses"], row["losses"], row["timeouts"]) == ("1", "1", "0")
+
+
 def test_what_a_flow_met_with_is_told(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
 ) -> None:

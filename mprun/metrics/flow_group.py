@@ -74,7 +74,8 @@ def _over(flows: Sequence[Flow], results: Mapping[str, Result], measured: Summar
 def sum_up(flows: Sequence[Flow], results: Mapping[str, Result]) -> Readings:
     """Return goodput and fairness of the flows outside the background, if two of them ran at the same time."""
     names = [flow.name for flow in flows if not flow.background and flow.name in results]
-    portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].values]
+    # a program of the user may have a goodput of its own, without portions
+    portions = [results[name].portions["goodput"] for name in names if "goodput" in results[name].portions]
     together = {"goodput": find_rate(portions), "fairness": find_fairness(portions)}
     return Readings(name_metrics(TOTAL, together, OF_TOTAL))
 

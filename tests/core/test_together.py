@@ -19,11 +19,12 @@ import pytest
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.flow_group import find_fairness, find_rate
+from mprun.metrics.flow_group import find_fairness, find_rate, sum_up
 from mprun.metrics.observation import NAMES, Observation
 from mprun.metrics.summary import Measured, measure
 from mprun.model.agent_report import AgentReport, Ended
-from mprun.workloads.tool import Portion
+from mprun.workloads.tool import Portion, Result
+from tests import intents
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 CAPACITY = 30e6
@@ -246,6 +247,16 @@ def test_rows_of_goodput_count_from_time_zero(tmp_path: Path) -> None:
 
 def portion(begin_s: float, end_s: float, rate: float) -> Portion:
     return Portion(round(begin_s * SECOND_NS), round(end_s * SECOND_NS), rate * (end_s - begin_s) / 8)
+
+
+def test_a_goodput_of_a_users_program_is_not_in_the_total() -> None:
+    """Such a metric has no payload with times, and may count anything."""
+    both = [intents.flow(name=name) for name in ("own", "bulk")]
+    results = {
+        "own": Result({"goodput": 1.0}),
+        "bulk": Result({"goodput": 8e9}, portions={"goodput": [Portion(0, 1, 1)]}),
+    }
+    assert not sum_up(both, results).metrics
 
 
 def test_flows_of_the_same_time_have_the_sum() -> None:

@@ -91,7 +91,7 @@ class Entry(ServedEntry):
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
     """The transport protocol. `sctp` is the kernel's SCTP."""
     rate_bit_per_s: FlowRate | None = Field(None, alias="rate")
-    """The rate of payload to send. `udp` needs it."""
+    """The rate of payload of each connection. `udp` needs it."""
     duration: WholeSeconds | None = Field(None, examples=["10s"])
     """The time to send, in whole seconds. Use either `duration` or `size`."""
     size_bytes: Size | None = Field(None, alias="size")

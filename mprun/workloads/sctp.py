@@ -202,6 +202,7 @@ def _read(
     seconds = sum(i["end"] - i["start"] for i in counted)
     paths = sender["intervals"][-1]["paths"]
     began_ns, _ = outputs.span(flow.name) or (sender["up_ns"], 0)
+    asked_bytes, buffer_bytes = flow.options.get("send_buffer_bytes", 0), sender["send_buffer_bytes"]
     up_ns = receiver["up_ns"] - outputs.zero_ns
     return Result(
         values={
@@ -221,7 +222,11 @@ def _read(
             [(since - outputs.zero_ns, until - outputs.zero_ns) for since, until in receiver["standstills_ns"]],
         ),
         portions={"goodput": [Portion.of_interval(one, up_ns) for one in counted]},
+        warnings=(_LESS.format(buffer_bytes, asked_bytes),) if buffer_bytes < asked_bytes else (),
     )
+
+
+_LESS = "its send buffer had {} of {} bytes: no more chunks than 4032 may be in flight (docs/sctp.md)"
 
 
 def _use(flow: Flow, path: Mapping[str, Any], is_reverse: bool, up_ns: int, began_ns: int) -> PathUse:

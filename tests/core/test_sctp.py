@@ -40,6 +40,11 @@ def at_4_s(outputs: Left) -> Left:
     return replace(outputs, zero_ns=4 * SECOND_NS, began_ns=4 * SECOND_NS)
 
 
+@pytest.mark.parametrize(("asked", "warned"), [(262_144, 0), (262_145, 1)])
+def test_a_send_buffer_that_the_library_cannot_have_is_told(asked: int, warned: int) -> None:
+    assert len(sctp.parse(flow("sctp", "sctp", send_buffer_bytes=asked), left()).warnings) == warned
+
+
 def test_sctp_report() -> None:
     """Two paths, of which the first lost a fifth of its packets."""
     result = sctp.parse(flow("sctp", "sctp", cmt="on"), left())

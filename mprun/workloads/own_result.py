@@ -137,7 +137,7 @@ def _read_table(
     origin_s: the origin of its times, in s from time zero. allowed_s: the span in which they may be.
     """
     rows = _rows(text)
-    _, names = next(rows, (0, []))
+    head, names = next(rows, (0, []))
     named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
     if missing := next((name for name in named if name not in names), None):
         known = list_names([name for name in names if name], "columns")
@@ -154,6 +154,8 @@ def _read_table(
         for n, column in enumerate(columns):
             column.append(row[n] if n < len(row) else "")
     table: dict[str, Sequence[Any]] = {}
+    # columns that the table has in any case
+    taken = {"flow", *(["time_s"] if "time" in entry else [])}
     for name, column in zip(names, columns, strict=True):
         numbers = [_number(cell) for cell in column]
         if name == entry.get("time"):
@@ -161,14 +163,21 @@ def _read_table(
             times = [None if one is None else one * factor + origin_s for one in numbers]
             problems += _find_time_problems(name, lines, times, allowed_s)
             table["time_s"] = times
-        elif name in entry["units"]:
+            continue
+        if name in entry["units"]:
             kind, factor = OUTPUT_UNITS[entry["units"][name]]
             what = f"column '{name}' has a text and no number"
             problems += [(what, n) for n, one, cell in zip(lines, numbers, column, strict=True) if one is None and cell]
-            table[f"{name}{SUFFIXES[SYMBOLS[kind]]}"] = [None if one is None else one * factor for one in numbers]
+            title = f"{name}{SUFFIXES[SYMBOLS[kind]]}"
+            values: Sequence[Any] = [None if one is None else one * factor for one in numbers]
         else:
             is_numeric = all(one is not None or not cell for one, cell in zip(numbers, column, strict=True))
-            table[name] = numbers if is_numeric else column
+            title, values = name, numbers if is_numeric else column
+        if title in taken:
+            problems.append((f"column '{name}' is left out, as the table has another '{title}': rename it", head))
+        else:
+            table[title] = values
+            taken.add(title)
     return table, gather(problems)
 
 

@@ -184,6 +184,17 @@ def test_a_table_with_a_fault_gets_a_warning(clock: str, text: str, warning: str
     assert result.warnings == (() if warning is None else (f"table 'waits': {warning}",))
 
 
+@pytest.mark.parametrize(("name", "taken"), [("flow", "flow"), ("time_s", "time_s"), ("wait_s", "wait_s")])
+def test_two_columns_of_one_name_are_told(name: str, taken: str) -> None:
+    """The table has a column of the flows, of the times, and of the waits in seconds."""
+    told = {"name": "waits", "file": "f", "time": "at", "units": {"wait": "ms"}}
+    left = Left({}, {"f": f"at,wait,{name}\n1,2,9\n".encode()}, began_ns=0, ended_ns=10**9)
+    result = tool.parse(flow("exec", tables=[TableEntry.model_validate(told).plain()]), left)
+    assert result.tables["waits"] == {"time_s": [1.0], "wait_s": [0.002]}
+    warning = f"column '{name}' is left out, as the table has another '{taken}': rename it"
+    assert result.warnings == (f"table 'waits': line 1 of 'f': {warning}",)
+
+
 def test_a_group_sums_what_can_be_summed() -> None:
     told = [
         MetricEntry.model_validate({"name": "sent", "regex": "x", "unit": "bytes", "take": "sum"}).plain(),

@@ -42,8 +42,7 @@ from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_CONNECTIONS, OF_PATHS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
-from mprun.workloads import flows, netperfmeter
-from mprun.workloads.tool import PathUse, Result
+from mprun.workloads.tool import PathUse, Result, tool_of
 from tests.intents import flow, intent, link, path
 
 PATHS = [path(f"path{n}", source=f"10.0.{n}.1", destination="10.1.0.1") for n in range(2)]
@@ -202,14 +201,15 @@ def test_short_flows_keep_the_retransmissions_of_their_initial_subflows() -> Non
     one = FlowConnections(flow(PATHS, tool="flows", subflows=1), [carrying(100, 0)], 0, 1)
     hosts = {"client": Host(), "server": Host()}
     evidence = Evidence(intent(), AgentReport(None, True), Observation(hosts), lambda name, stream: "")
-    assert "bulk.retransmits" not in join(_read_connections(one, flows, Result(data_ports=(30,)), evidence)).metrics
+    found = join(_read_connections(one, tool_of(one.flow), Result(data_ports=(30,)), evidence))
+    assert "bulk.retransmits" not in found.metrics
 
 
 def test_a_program_over_tcp_that_receives_has_the_retransmissions_of_its_server() -> None:
     """The passive side of netperfmeter sends, and the client's count is that of its acknowledgements."""
     one = FlowConnections(flow(protocol="tcp", tool="netperfmeter"), [carrying(0, 1000)], 0, 1)
     evidence = Evidence(intent(), AgentReport(None, True), Observation(), lambda name, stream: "")
-    found = join(_read_connections(one, netperfmeter, Result(server_ports=(5201,)), evidence))
+    found = join(_read_connections(one, tool_of(one.flow), Result(server_ports=(5201,)), evidence))
     assert found.metrics["bulk.retransmits"].value == 7
 
 

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -483,7 +484,7 @@ def test_a_query_takes_as_long_as_its_last_part() -> None:
     assert pooled.delays_ns["completion"] == [600, 300]
 
 
-def part_of(start_ns: int, **options: object) -> tuple[Flow, Result]:
+def part_of(start_ns: int, **options: Any) -> tuple[Flow, Result]:
     """Return a series of one flow that begins at a time and takes 300 ns, with its result."""
     one = replace(flow("flows", request_bytes=16, **options), start_ns=start_ns)
     said = f"bulk 0 50 50 {start_ns} {start_ns + 9} {start_ns + 300} 0 0 0 0 1\n"

@@ -479,6 +479,20 @@ def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate:
         assert expected - CLOCK_S <= result.metric("multi.completion.max") <= most + CLOCK_S
 
 
+def test_the_retransmits_of_short_flows_are_those_of_their_table(
+    run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
+) -> None:
+    """Those of additional subflows are in `resent` of their path alone."""
+    lossy = TWO_PATHS.replace("400packets", "400packets, loss: 1%").replace("800packets", "800packets, loss: 5%")
+    hosts = "".join(f"  {host}: {{mptcp: {{path_manager: fullmesh}}}}\n" for host in ("client", "server"))
+    ends = "tool: flows, from: client, to: server, protocol: mptcp"
+    flow = f"{{name: short, {ends}, interval: 300ms, duration: 3s, size: 1mb}}"
+    result = succeed(run(f"  - {flow}\n", lossy, f"hosts:\n{hosts}"))
+    counted = sum(int(row["retransmits"]) for row in rows(result, "flows"))
+    assert result.metric("short.retransmits") == counted
+    assert counted < result.metric("short.resent.path0") + result.metric("short.resent.path1")
+
+
 def test_a_lost_end_of_a_connection_is_no_loss_of_its_flow(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]], tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 from mprun.model.discipline import DISCIPLINES, OptionKind
@@ -115,11 +115,21 @@ def change_commands(
             yield Command(WIRES, ("ip", "link", "set", port, "up" if after.is_up else "down"))
     for port, old, new in ((second, before.forward, after.forward), (first, before.reverse, after.reverse)):
         common = (link.frame_bytes, timer_slack_ns, True, is_varied)
-        was, becomes = (list(_qdiscs(port, way, *common)) for way in (old, new))
+        was, becomes = (list(_qdiscs(port, way, *common)) for way in (old, _name_defaults(old, new)))
         for n, (one, other) in enumerate(zip(was, becomes, strict=True)):
             # a change of tbf sets its own limit in a fifo below it too
             if one != other or (n == 2 and {"pfifo", "bfifo"} & {*other} and was[1] != becomes[1]):
                 yield Command(WIRES, ("tc", "qdisc", "change", *other))
+
+
+def _name_defaults(before: Direction, after: Direction) -> Direction:
+    """Return a direction with the defaults of the options that only its queue before a change has."""
+    if before.queue is None or after.queue is None:
+        return after
+    known = DISCIPLINES[after.queue.discipline].options
+    ended = {name: known[name].default for name in before.queue.options.keys() - after.queue.options.keys()}
+    given = {name: value for name, value in ended.items() if value is not None}
+    return replace(after, queue=replace(after.queue, options={**after.queue.options, **given}))
 
 
 def _qdiscs(

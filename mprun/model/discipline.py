@@ -26,6 +26,8 @@ class Option(NamedTuple):
     - meaning: the description for editors.
     - least, most: the bounds of a count, with the reason for them.
     - examples: values for editors, if the kind has no typical ones.
+    - default: the value without the option, which a change must name, as tc keeps what a change does not name. None:
+        every change names the option anyway, or the discipline cannot change it.
     """
 
     kind: OptionKind
@@ -34,6 +36,7 @@ class Option(NamedTuple):
     most: int = 0
     reason: str = ""
     examples: tuple[int, ...] = ()
+    default: int | None = None
 
 
 class Discipline(NamedTuple):
@@ -67,18 +70,22 @@ class Discipline(NamedTuple):
 
 
 _ECN = Option("flag", "Mark packets of flows with ECN instead of dropping them.")
-_TARGET = Option("ns", "The target of the waiting time.")
-_INTERVAL = Option("ns", "The time that the waiting time may exceed the target.")
+_MS = 1_000_000
+_TARGET = Option("ns", "The target of the waiting time.", default=15 * _MS)
+_INTERVAL = Option("ns", "The time that the waiting time may exceed the target.", default=100 * _MS)
+# no packet waits for 2000 s, nearly the longest time that codel can have
 _CE_THRESHOLD = Option(
-    "ns", "Mark every ECN-capable packet that waited longer, as DCTCP and L4S need it. Default: no such threshold."
+    "ns",
+    "Mark every ECN-capable packet that waited longer, as DCTCP and L4S need it. Default: no such threshold.",
+    default=2_000_000 * _MS,
 )
-_STEP = Option("ns", "The waiting time in the L4S queue from which every packet is marked. Default: 1ms.")
+_STEP = Option("ns", "The waiting time in the L4S queue from which every packet is marked. Default: 1ms.", default=_MS)
 _FLOWS = Option("count", "The number of queues.", 1, 65_536, "fq_codel has 1 to 65536 queues")
 _COUPLING = Option(
     "count",
     "The ratio of the marking probability of the L4S queue to the root of the drop probability of the classic queue. "
     "Default: 2 (RFC 9332).",
-    *(1, 255, "the kernel has 8 bits for it", (2,)),
+    *(1, 255, "the kernel has 8 bits for it", (2,), 2),
 )
 _RED = {
     "min": Option("bytes", "The average queue at which dropping begins. Default: limit/6."),
@@ -86,8 +93,10 @@ _RED = {
     "probability": Option("share", "The drop probability when the average queue is `max`. Default: 2%."),
     "ecn": _ECN,
 }
-_CODEL = {"target": _TARGET, "interval": _INTERVAL, "ce_threshold": _CE_THRESHOLD, "ecn": _ECN}
-_FQ_CODEL = {"target": _TARGET, "interval": _INTERVAL, "flows": _FLOWS, "ce_threshold": _CE_THRESHOLD, "ecn": _ECN}
+_DELAYS = {"target": _TARGET._replace(default=5 * _MS), "interval": _INTERVAL}
+_CODEL = {**_DELAYS, "ce_threshold": _CE_THRESHOLD, "ecn": _ECN}
+_FQ_CODEL = {**_DELAYS, "flows": _FLOWS, "ce_threshold": _CE_THRESHOLD, "ecn": _ECN}
+_RTT = Option("ns", "The expected round-trip time.", default=100 * _MS)
 _DUALPI2 = {"target": _TARGET, "step_thresh": _STEP, "coupling_factor": _COUPLING}
 DISCIPLINES: Mapping[DisciplineName, Discipline] = {
     "fifo": Discipline("pfifo", None),
@@ -96,9 +105,7 @@ DISCIPLINES: Mapping[DisciplineName, Discipline] = {
     "fq_codel": Discipline("fq_codel", "packets", _FQ_CODEL, {"quantum": "bytes"}),
     "pie": Discipline("pie", "packets", {"target": _TARGET, "ecn": _ECN}),
     # unlimited: the rate stage above it shapes the traffic
-    "cake": Discipline(
-        "cake", "bytes", {"rtt": Option("ns", "The expected round-trip time.")}, {"unlimited": "word"}, "memlimit"
-    ),
+    "cake": Discipline("cake", "bytes", {"rtt": _RTT}, {"unlimited": "word"}, "memlimit"),
     "dualpi2": Discipline("dualpi2", "packets", _DUALPI2, since=(6, 17)),
 }
 OPTIONS: Mapping[str, Option] = {name: one for known in DISCIPLINES.values() for name, one in known.options.items()}

@@ -11,10 +11,12 @@ import pytest
 
 from mprun.agent.readback import differences_tc
 from mprun.compile import allocate
+from mprun.compile.change import plan_changes
 from mprun.compile.wire import spell_discipline
 from mprun.inputs.loading import load
 from mprun.inputs.writer import write_topology
 from mprun.kernel.recipe import FRAGMENT, LATER_OPTIONS
+from mprun.model.capabilities import REFERENCE
 from mprun.model.codec import JsonProblem
 from mprun.model.discipline import DISCIPLINES, TYPES, DisciplineName, OptionKind
 from mprun.model.intent.intent_file import CODEC
@@ -104,6 +106,31 @@ def test_every_option_is_set_and_read_back(tmp_path: Path, name: DisciplineName)
         other = {**shown, "options": {**shown["options"], keyword: not value if value is True else 2 * value + 9}}
         (told,) = differences_tc([command], [other])
         assert told.startswith(f"w0b {words[0]} {keyword}: ")
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("discipline: codel, target: 9ms", "codel limit 80 target 5ms noecn"),
+        ("discipline: codel, interval: 9ms, ecn: true", "codel limit 80 interval 100ms noecn"),
+        ("discipline: fq_codel, ce_threshold: 1ms", "fq_codel limit 80 ce_threshold 2000s quantum 1514 noecn"),
+        ("discipline: pie, target: 9ms", "pie limit 80 target 15ms noecn"),
+        ("discipline: cake, limit: 64kb, rtt: 9ms", "cake unlimited memlimit 65536 rtt 100ms"),
+        ("discipline: dualpi2, coupling_factor: 7", "dualpi2 limit 80 coupling_factor 2"),
+    ],
+)
+def test_an_option_that_ends_gets_its_default_again(tmp_path: Path, entry: str, words: str) -> None:
+    """A change of tc keeps each option that it does not name, as codel_change() in net/sched/sch_codel.c does."""
+    plain = f"limit: {'64kb' if 'cake' in entry else '80packets'}, {entry.partition(',')[0]}"
+    own = entry if "limit" in entry else f"limit: 80packets, {entry}"
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\n"
+        f"links: [{{name: l, between: [a, b], rate: 10mbit, queue: {{{plain}}}}}]\n"
+        f"events: [{{at: 1s, for: 1s, link: l, set: {{queue: {{{own}}}}}}}]\n"
+    )
+    spec = load(tmp_path / "topo", None).spec
+    _, back = plan_changes(spec, allocate(spec), REFERENCE)
+    assert {" ".join(one.argv[9:]) for one in back.commands} == {words}
 
 
 @pytest.mark.parametrize("name", DISCIPLINES)

@@ -110,7 +110,7 @@ def bar(value: float, most: float, room: int) -> str:
 def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[float]:
     """Return the mean of each of `room` equal parts of the time from zero to the end.
 
-    is_joined: a part without samples gets the value of the part before it, up to the last sample.
+    is_joined: a part without samples gets the last value before it, up to the last sample.
     """
     parts: list[list[float]] = [[] for _ in range(room)]
     for x, y in zip(series.x, series.y, strict=True):
@@ -119,9 +119,10 @@ def _spread(series: Series, end: float, room: int, is_joined: bool) -> list[floa
             parts[min(int(share * room), room - 1)].append(y)
     means = [math.fsum(part) / len(part) if part else math.nan for part in parts]
     known = [n for n, mean in enumerate(means) if not math.isnan(mean)]
+    last = math.nan
     for n in range(known[0], known[-1]) if known and is_joined else ():
-        if math.isnan(means[n]):
-            means[n] = means[n - 1]
+        last = parts[n][-1] if parts[n] else last
+        means[n] = means[n] if parts[n] else last
     return means
 
 

@@ -569,6 +569,15 @@ def test_lost_packets_in_a_terminal_have_a_number_and_no_delay() -> None:
     assert [line.split("  ")[-1] for line in list(to_text(chart, 80))[1:]] == ["20.000 ms to 30.000 ms", "3 packets"]
 
 
+def test_a_line_of_text_shows_the_last_value_until_the_next() -> None:
+    """Both values fall into the first part of the time."""
+    falls = Series("a", "p0", [0.0, 0.1, 10.0], [20e6, 5e6, 5e6])
+    chart = Chart("rates", "Rates", "", "step", TIME, ChartAxis("rate", "packets"), (Panel("", (falls,)),))
+    _, line = to_text(chart, 100)
+    assert line.split()[1].startswith("▅▃▃")
+    assert set(line.split()[1][1:]) == {"▃"}
+
+
 def test_figures_in_a_terminal() -> None:
     steps = Series("path0", "p0", (0, 1, 2, 3), (0, 10e6, 20e6, 20e6))
     chart = Chart("c", "Rate", "", "step", figure.TIME, ChartAxis("rate", "bit/s"), (Panel("", (steps,)),))

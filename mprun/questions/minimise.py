@@ -131,7 +131,8 @@ def read_with_seed(run: RunDirectory, work: Path) -> ValueTree:
     tree = read_files(run, work)
     seed = run.plan().seed
     if seed != DEFAULT_SEED:
-        tree["experiment"]["repeat"] = {"seed": seed}
+        drawn = tree["experiment"].get("repeat") or {}
+        tree["experiment"]["repeat"] = {"seed": seed} | {key: drawn[key] for key in ("vary", "reseed") if key in drawn}
     return tree
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mprun.questions.minimise import digest_of, read_with_seed
+from mprun.runs.run_directory import RunDirectory
 from tests.system.conftest import call
 
 # The cause: a delay and a small send buffer. A window of 16 kB per round trip of 112 ms is slow.
@@ -145,3 +147,18 @@ def test_a_failure_that_the_control_kernel_has_too_is_refused(tmp_path: Path) ->
     # the commands that it prints name the kernel
     words = ("--fail-if", "upload.goodput < 20mbit", "--budget", "1", "--kernel", digest)
     assert f" --kernel {digest}\n" in call("minimise", "latest", *words, cwd=tmp_path).out
+
+
+@pytest.mark.parametrize("repeat", ["{seed: 3, vary: [start]}", "{seed: 3, reseed: {at: 1ms, seed: 4}}"])
+def test_the_files_of_a_run_keep_what_its_seed_varies(tmp_path: Path, repeat: str) -> None:
+    write(
+        tmp_path,
+        "version: 1\ntopology: multi-path\npaths: [{rate: 20mbit, delay: 5ms}]\n",
+        "version: 1\ntraffic: [{tool: reqres, from: client, to: server, requests: 2}]\n"
+        f"repeat: {repeat}\nmatrix: {{engine: [virtual]}}\n",
+    )
+    assert call("sweep", "-t", "topo", "-x", "xp", cwd=tmp_path).status == 0
+    (folder,) = tmp_path.glob("runs/latest-sweep/runs/*/1")
+    run, work = RunDirectory(folder), tmp_path / "work"
+    work.mkdir()
+    assert digest_of(read_with_seed(run, work), work) == run.digest

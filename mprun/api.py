@@ -20,7 +20,7 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine import invoking_user
-from mprun.metrics.cells import INCOMPLETE
+from mprun.metrics.cells import INCOMPLETE, column_of_axis
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent, Permissions
@@ -156,21 +156,21 @@ class Sweep(Frozen):
 
         The statistics are count, mean, stdev, median, quantiles and intervals.
         """
-        rows = [
-            {
-                **cell["values"],
-                "metric": name,
-                **{key: value for key, value in metric.items() if not isinstance(value, list)},
-                **{
-                    f"{key}_{end}": value[n]
-                    for key, value in metric.items()
-                    if isinstance(value, list)
-                    for n, end in enumerate(("low", "high"))
-                },
-            }
-            for cell in self.summary["cells"]
-            for name, metric in cell["metrics"].items()
-        ]
+        rows = []
+        for cell in self.summary["cells"]:
+            for name, metric in cell["metrics"].items():
+                told = {
+                    "metric": name,
+                    **{key: value for key, value in metric.items() if not isinstance(value, list)},
+                    **{
+                        f"{key}_{end}": value[n]
+                        for key, value in metric.items()
+                        if isinstance(value, list)
+                        for n, end in enumerate(("low", "high"))
+                    },
+                }
+                axes = {column_of_axis(axis, told): value for axis, value in cell["values"].items()}
+                rows.append({**axes, **told})
         return polars.DataFrame(rows, infer_schema_length=None, strict=False)
 
     def runs(self) -> Iterator[Run]:

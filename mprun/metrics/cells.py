@@ -8,7 +8,7 @@ of all runs of all cells that its conditions choose. Runs that ended with an err
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
@@ -42,20 +42,25 @@ def column_of(metric: str, symbol: str) -> str:
     return metric if re.split(r"[._]", metric)[-1] == suffix[1:] else metric + suffix
 
 
+def column_of_axis(name: str, known: Container[str]) -> str:
+    """Return the column of an axis in a table that has known columns too."""
+    return f"matrix.{name}" if name in known else name
+
+
 def tabulate(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> dict[str, list[Any]]:
     """Return the axes, `run`, `seed`, `status`, `directory` and the metrics as columns. cells: as in `sweep.json`.
 
     An axis with the name of such a column has `matrix.` before it.
     """
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
-    known = {
+    known: dict[str, list[Any]] = {
         "run": [row.number for row in rows],
         "seed": [row.summary.seed for row in rows],
         "status": [row.summary.status for row in rows],
         "directory": [row.directory for row in rows],
     }
     columns: dict[str, list[Any]] = {
-        f"matrix.{name}" if name in known else name: [cells[row.cell].values.get(name) for row in rows] for name in axes
+        column_of_axis(name, known): [cells[row.cell].values.get(name) for row in rows] for name in axes
     }
     columns |= known
     for metric, symbol in metrics_of(rows).items():

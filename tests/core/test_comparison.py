@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 
+from mprun.api import Sweep
 from mprun.cli.compare import _find_alone
 from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import column_of, judge_across, sum_up, tabulate
@@ -188,6 +191,13 @@ def test_an_axis_keeps_its_values_beside_the_columns_of_runs() -> None:
     table = tabulate(cells, ROWS)
     assert (table["matrix.seed"], table["seed"]) == ([7, 7, 8, 8], [1, 1, 1, 1])
     assert (table["matrix.run"], table["run"]) == (["4mbit"] * 4, [1, 2, 1, 2])
+
+
+def test_an_axis_keeps_its_values_beside_the_columns_of_statistics() -> None:
+    metric = {"unit": "s", "count": 5, "mean": 0.1, "t95": [0.1, 0.2]}
+    summary = {"cells": [{"values": {"count": 20, "cc": "reno"}, "metrics": {"up.rtt": metric}}]}
+    (row,) = Sweep(Path(), summary, pl.DataFrame()).statistics.to_dicts()
+    assert (row["matrix.count"], row["count"], row["cc"], row["t95_high"]) == (20, 5, "reno", 0.2)
 
 
 def test_columns_tell_their_units() -> None:

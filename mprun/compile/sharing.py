@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
+from mprun.model.grouping import gather
 from mprun.model.plan import Process
 from mprun.model.spec import Flow
 from mprun.workloads.tool import Work, tool_of
@@ -20,7 +21,8 @@ Join = Callable[[Sequence[Process]], Process]
 def share_processes(works: Sequence[tuple[Flow, Work]]) -> tuple[Work, ...]:
     """Return the works of flows in the same order. A shared process belongs to the first of its flows.
 
-    Flows share a process if they have the same group, host and start, and their tool has a `join`.
+    Flows share a process if they have the same group, host and start, and their tool has a `join`. A flow whose end
+    another flow outside the group waits for has a process of its own.
     """
     clients, servers = (_gather(works, role) for role in ("clients", "servers"))
     return tuple(replace(work, clients=clients[n], servers=servers[n]) for n, (_, work) in enumerate(works))
@@ -29,8 +31,10 @@ def share_processes(works: Sequence[tuple[Flow, Work]]) -> tuple[Work, ...]:
 def _gather(works: Sequence[tuple[Flow, Work]], role: str) -> list[tuple[Process, ...]]:
     """Return the processes that remain of one role of each work."""
     alike: dict[Hashable, list[tuple[int, Process]]] = {}
+    waiting = gather((one.after.flow, one.group) for one, _ in works if one.after and one.after.of == "end")
     for n, (flow, work) in enumerate(works):
-        can_join = flow.group is not None and hasattr(tool_of(flow), "join")
+        is_awaited = any(group != flow.group for group in waiting.get(flow.name, ()))
+        can_join = flow.group is not None and hasattr(tool_of(flow), "join") and not is_awaited
         for m, process in enumerate(getattr(work, role)):
             timing = (process.at_ns, process.after)
             key = (flow.group, process.node, *timing) if can_join else (n, m)

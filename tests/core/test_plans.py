@@ -181,6 +181,22 @@ def test_the_defaults_of_interfaces_are_set_before_there_are_interfaces(tmp_path
     assert before < made < after
 
 
+def test_a_flow_that_another_waits_for_ends_by_itself(tmp_path: Path) -> None:
+    """In a program with other flows, it would end with the last of them."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: dumbbell\npairs: 3\nbottleneck: {rate: 10mbit, delay: 5ms}\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\n"
+        "traffic:\n"
+        "  - {name: short, tool: flows, from: client1, to: server*, size: 10kb, interval: 100ms, duration: 1s}\n"
+        "  - {tool: ping, from: client1, to: server1, start: {after: short-server0}}\n"
+    )
+    of_flows = {process.name: process.flows for process in plan_of(tmp_path).flows}
+    assert of_flows["short-server0"] == ("short-server0", "short")
+    assert of_flows["short.client1"] == ("short-server1", "short-server2", "short")
+
+
 @pytest.mark.parametrize(("rate", "interval"), [("20mbit", "0.2"), ("4kbit", "0.2"), ("2kbit", "0.392")])
 def test_pings_before_a_run_do_not_meet(tmp_path: Path, rate: str, interval: str) -> None:
     """The frame of a ping has 98 bytes, and the default interval is 0.2 s."""

@@ -79,8 +79,9 @@ def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> R
     for role, metric in (("flow", "cpu.client"), ("server", "cpu.server")):
         sums: dict[str, int] = {}
         for name, process in processes.items():
-            if process.role == role and len(process.flows) == 1 and name in used_ns:
-                (flow,) = process.flows
+            # a flow and its group; several flows share a program only as members of a group
+            if process.role == role and len(process.flows) in (1, 2) and name in used_ns:
+                flow = process.flows[0]
                 sums[flow] = sums.get(flow, 0) + used_ns[name]
         for flow, total_ns in sums.items():
             metrics[f"{flow}.{metric}"] = measured(total_ns / 1e9, "time")

@@ -18,8 +18,10 @@ from mprun.agent.record import Recorder, read_entries
 from mprun.metrics.connection import Connection, SendingEnd, Subflow
 from mprun.metrics.limitation import ConnectionState
 from mprun.metrics.observation import NAMES, TCP_INFO, Observation, observe
+from mprun.metrics.processor import OF_CPU, measure_cpu
+from mprun.metrics.rows import Rows
 from mprun.metrics.series import FlowConnections, tabulate
-from mprun.model.agent_report import AgentReport
+from mprun.model.agent_report import AgentReport, Ended
 from tests import intents
 from tests.intents import flow
 
@@ -200,6 +202,18 @@ def test_what_an_mptcp_connection_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flows", "names"),
+    [(("a",), {"a.cpu.client"}), (("a", "g"), {"a.cpu.client"}), (("a", "b", "g"), set())],
+    ids=["flow", "flow of a group", "flows of a group"],
+)
+def test_a_program_of_one_flow_has_its_cpu_time(flows: tuple[str, ...], names: set[str]) -> None:
+    samples = Rows(OF_CPU)
+    samples.add((1, "client", "run", 2_000_000_000, 1_000_000_000))
+    found = measure_cpu({"run": Ended(0, False, "flow", flows)}, samples.frame()).metrics
+    assert {name: metric.value for name, metric in found.items()} == dict.fromkeys(names, 3.0)
+
+
 def test_an_entry_that_expands_without_reason_is_refused() -> None:
     """Before, 1.4 MB became 3 GB: one entry that declares its own size."""
     head = struct.pack("=BxHIq", record.SOCKETS, 0, 1_500_000_000, 0)

@@ -121,20 +121,26 @@ def _spell_addresses(end: Interface) -> tuple[str, ...]:
 
 
 def _size_queues_of(topology: TopologySpec, links: Sequence[Link], longest: Mapping[str, int]) -> Iterator[Change]:
-    """Yield the changes with every queue sized. A queue that the user did not change keeps its size."""
+    """Yield the changes with every queue sized. A queue that the user did not change keeps its size.
+
+    A queue in BDPs counts with the delays that the link has then, and with those of other links at time zero.
+    """
     sized = {link.name: link for link in links}
     given = {link.name: link for link in topology.links}
-
-    def size(link: LinkSpec, before: Direction, after: Direction, now: Direction) -> Direction:
-        if after.queue == before.queue:
-            return replace(after, queue=now.queue)
-        return _size_queue(after, longest.get(link.name, 0), link.mtu)
 
     for change in topology.changes:
         if isinstance(change, LinkChange):
             link, now = given[change.link], sized[change.link]
-            forward = size(link, link.forward, change.forward, now.forward)
-            yield replace(change, forward=forward, reverse=size(link, link.reverse, change.reverse, now.reverse))
+            ways = ((link.forward, change.forward, now.forward), (link.reverse, change.reverse, now.reverse))
+            longer_ns = sum(after.delay_ns - before.delay_ns for before, after, _ in ways)
+            rtt_ns = max(0, longest.get(link.name, 0) + longer_ns)
+            forward, reverse = (
+                replace(after, queue=built.queue)
+                if after.queue == before.queue
+                else _size_queue(after, rtt_ns, link.mtu)
+                for before, after, built in ways
+            )
+            yield replace(change, forward=forward, reverse=reverse)
         else:
             yield change
 

@@ -80,6 +80,18 @@ def test_a_queue_of_packets_that_becomes_one_of_bdps_is_sized_by_the_path(tmp_pa
     assert change.forward.queue == Queue(math.ceil(100e6 / 8 * 0.05 / 1514), "packets")
 
 
+def test_a_queue_in_bdps_counts_with_the_delay_that_comes_with_it(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
+        "links:\n  - {name: l, between: [a, r], rate: 10mbit, delay: 20ms}\n  - {between: [r, b], delay: 5ms}\n"
+        "events: [{at: 1s, link: l, set: {delay: {forward: 200ms}, queue: 2bdp}}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(PING.replace("count: 1", "duration: 2s") % ("a", "b"))
+    (change,) = allocate(load(tmp_path / "topo", tmp_path / "xp").spec).changes
+    assert isinstance(change, LinkChange)
+    assert change.forward.queue == Queue(math.ceil(2 * 10e6 / 8 * (0.2 + 0.02 + 2 * 0.005) / 1514), "packets")
+
+
 def test_each_router_hashes_with_a_seed_of_its_own(tmp_path: Path) -> None:
     _, plan = both(tmp_path, "fat-tree", "k: 4\necmp: true\naddressing: both\n", "h0", "h15")
     seeds = [c.argv[2].split("=")[1] for c in plan.build if "fib_multipath_hash_seed" in c.argv[-1]]

@@ -44,13 +44,13 @@ def command(
     as_json: bool,
 ) -> None:
     """Run an experiment on a topology and write all results to runs/latest."""
-    faults = {
+    problems = {
         "is empty: give a text, or leave it out": label is not None and not label.strip(),
         "has a comma, which separates values in `mprun show label=...`: leave it out": "," in (label or ""),
         "is the name of a link to the newest result: give another text": label in ("latest", "latest-sweep"),
     }
-    if fault := next((text for text, is_met in faults.items() if is_met), None):
-        raise click.UsageError(f"--label {fault}")
+    if problem := next((text for text, is_met in problems.items() if is_met), None):
+        raise click.UsageError(f"--label {problem}")
     loaded = files.load(runs.consent)
     # after the line that says that the files are read
     from mprun.cli.show_run import show_summary

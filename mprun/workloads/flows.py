@@ -112,8 +112,8 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
         return dict(value)
     if value.keys() == {"sizes", "shares"} and all(isinstance(one, list) for one in value.values()):
         sizes, shares = ([parse(one) for one in value[name]] for name, parse in _PARSERS)
-        if fault := find_fault(sizes, shares):
-            raise ValueError(fault[1])
+        if problem := find_problem(sizes, shares):
+            raise ValueError(problem[1])
         return {"sizes_bytes": sizes, "shares_share": shares}
     if value.keys() != {"min", "max"}:
         raise ValueError("is neither range nor distribution: write '{min: 1kb, max: 16kb}' or '{file: sizes.csv}'")
@@ -126,7 +126,7 @@ def _parse_size_of_many(value: Mapping[str, Any]) -> dict[str, Any]:
 _PARSERS: tuple[tuple[str, Callable[[object], Any]], ...] = (("sizes", VOLUME.parse), ("shares", parse_ratio))
 
 
-def find_fault(sizes: Sequence[int], shares: Sequence[float]) -> tuple[int, str] | None:
+def find_problem(sizes: Sequence[int], shares: Sequence[float]) -> tuple[int, str] | None:
     """Return the number of the first row, from 0, that makes this no distribution, with the reason; None without one.
 
     Sizes and shares rise, and the shares end at 100%.
@@ -246,8 +246,8 @@ def read_distribution(text: str) -> dict[str, object]:
     """Return the field that a CSV file `size,share` gives: sizes and cumulative shares. Raises TraceError."""
     rows = _read_rows(text, ("size", "share"), (VOLUME.parse, parse_ratio), "70kb,50%")
     sizes, shares = zip(*(row for _, row in rows), strict=True)
-    if fault := find_fault(sizes, shares):
-        raise TraceError(rows[fault[0]][0], fault[1])
+    if problem := find_problem(sizes, shares):
+        raise TraceError(rows[problem[0]][0], problem[1])
     return {"size": {"sizes_bytes": list(sizes), "shares_share": list(shares)}}
 
 

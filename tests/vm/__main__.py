@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import shlex
 import shutil
 import signal
@@ -36,8 +35,6 @@ PACKAGES = {
     "zstd": "zstd",
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-system-aarch64": "qemu-system-arm",
-    "qemu-aarch64-static": "qemu-user-static",
-    "arch-test": "arch-test",
 }
 # The longest time of a machine, s. Other programs of the host may use most of its processors.
 TIMEOUT_S = 4 * 3600.0
@@ -98,15 +95,8 @@ def run_release(release: Release, wanted: Sequence[Order], output: Path) -> dict
 
 
 def missing_programs(wanted: Iterable[Architecture], path: str = f"{os.defpath}:/sbin:/usr/sbin") -> list[str]:
-    """Return the programs that machines of these architectures need and that are not installed.
-
-    The packages of another architecture configure themselves. Their programs run in QEMU, too (binfmt_misc).
-    """
-    needed = ["mmdebstrap", "mke2fs", "depmod", "zstd"]
-    for one in wanted:
-        needed.append(one.emulator)
-        if one.linux != platform.machine():
-            needed += [f"qemu-{one.linux}-static", "arch-test"]
+    """Return the programs that machines of these architectures need and that are not installed."""
+    needed = ["mmdebstrap", "mke2fs", "depmod", "zstd", *(one.emulator for one in wanted)]
     return [program for program in needed if shutil.which(program, path=path) is None]
 
 

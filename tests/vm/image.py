@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The user space of a machine as a disk image: the distribution's packages that mprun needs, and Python's.
 
-mmdebstrap makes the tree, pip installs the Python packages, and mke2fs makes the image. Needs root.
+mmdebstrap makes the tree, pip installs the Python packages, and mke2fs makes the image. Needs root. Packages of another
+processor are only unpacked, so that nothing runs in translation. Their scripts do not run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import configparser
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -20,6 +22,13 @@ from tests.vm.release import ROOT, Archive, digest_of, packages_to_run
 FORMAT = 1
 # Space for the tests' output beyond the content of the tree, MB.
 SPARE_MB = 1024
+# The links of update-alternatives(1) that a tree of unpacked packages needs.
+LINKS = {
+    "usr/bin/awk": "mawk",
+    "usr/bin/telnet": "inetutils-telnet",
+    "usr/bin/which": "which.debianutils",
+    "usr/sbin/ovs-vswitchd": "../lib/openvswitch-switch/ovs-vswitchd",
+}
 
 
 def requirements() -> list[str]:
@@ -44,9 +53,13 @@ def name_of(archive: Archive) -> str:
 def make_image(archive: Archive, folder: Path) -> None:
     """Write `root.img` into `folder`."""
     tree = folder / "tree"
-    argv = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(system_packages())}"]
+    is_native = archive.architecture.linux == platform.machine()
+    kind = ["minbase"] if is_native else ["extract", "--skip=check/qemu", "--include=?or(?essential,?priority(required))"]
+    argv = ["mmdebstrap", "--quiet", *("--variant", *kind), f"--include={','.join(system_packages())}"]
     argv += [f"--architectures={archive.architecture.debian}"]
     subprocess.run([*argv, archive.suite, tree, *archive.lines], check=True)
+    if not is_native:
+        settle(tree)
     (python,) = (path.name for path in (tree / "usr/bin").glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name))
     target = tree / "usr/local/lib" / python / "dist-packages"
     install = [sys.executable, "-m", "pip", "install", "-q", f"--target={target}", "--only-binary=:all:"]
@@ -54,8 +67,8 @@ def make_image(archive: Archive, folder: Path) -> None:
     platforms = [f"--platform={name}" for name in archive.architecture.platforms]
     install += [f"--python-version={python.removeprefix('python')}", *platforms]
     subprocess.run([*install, *requirements()], check=True)
-    if archive.architecture.linux == platform.machine():
-        # a translated Python would need half an hour; there, the machine compiles what it uses
+    if is_native:
+        # in translation, compiling all would take half an hour; there, the machine compiles what it uses
         inside = f"/{target.relative_to(tree)}"
         subprocess.run(["chroot", tree, f"/usr/bin/{python}", "-m", "compileall", "-q", inside], check=True)
     for place in (tree / "var/cache/apt", tree / "var/lib/apt/lists"):
@@ -67,6 +80,18 @@ def make_image(archive: Archive, folder: Path) -> None:
     used = subprocess.run(["du", "-sm", tree], capture_output=True, text=True, check=True).stdout
     make_disk(tree, folder / "root.img", int(used.split()[0]) * 5 // 4 + SPARE_MB)
     subprocess.run(["rm", "-rf", "--one-file-system", tree], check=True)
+
+
+def settle(tree: Path) -> None:
+    """Make the files that tests need and that only the scripts of packages make."""
+    for name in ("passwd", "group"):
+        shutil.copy(tree / f"usr/share/base-passwd/{name}.master", tree / "etc" / name)
+    (tree / "media").mkdir(exist_ok=True)
+    for link, target in LINKS.items():
+        (tree / link).symlink_to(target)
+    profiles = tree / "etc/apparmor.d"
+    for profile in [path for path in profiles.iterdir() if path.is_file()]:
+        (profiles / "local" / profile.name).touch()
 
 
 def make_disk(tree: Path, image: Path, size_mb: int) -> None:

@@ -22,6 +22,9 @@ from tests.vm.release import ROOT, Archive, digest_of, packages_to_run
 FORMAT = 1
 # Space for the tests' output beyond the content of the tree, MB.
 SPARE_MB = 1024
+# Options of mmdebstrap: packages that are installed, or only unpacked.
+NATIVE = ("--variant=minbase",)
+FOREIGN = ("--variant=extract", "--skip=check/qemu", "--include=?or(?essential,?priority(required))")
 # The links of update-alternatives(1) that a tree of unpacked packages needs.
 LINKS = {
     "usr/bin/awk": "mawk",
@@ -54,8 +57,7 @@ def make_image(archive: Archive, folder: Path) -> None:
     """Write `root.img` into `folder`."""
     tree = folder / "tree"
     is_native = archive.architecture.linux == platform.machine()
-    kind = ["minbase"] if is_native else ["extract", "--skip=check/qemu", "--include=?or(?essential,?priority(required))"]
-    argv = ["mmdebstrap", "--quiet", *("--variant", *kind), f"--include={','.join(system_packages())}"]
+    argv = ["mmdebstrap", "--quiet", *(NATIVE if is_native else FOREIGN), f"--include={','.join(system_packages())}"]
     argv += [f"--architectures={archive.architecture.debian}"]
     subprocess.run([*argv, archive.suite, tree, *archive.lines], check=True)
     if not is_native:

@@ -74,6 +74,8 @@ def command(
         if not as_json:
             click.echo(f"{'sweep' if is_new else 'resuming'}: {sweep.path}", err=True)
         with held(sweep):
+            if is_new and not anew:
+                tell_left(runs.parent, sweep)
             summary = run_cells(sweep, cells, runs, executor, retries)
     if verdicts.is_wanted:
         from mprun.reports.test_results import checks_of_sweep
@@ -89,6 +91,18 @@ def command(
         click.echo("failed because of warnings of its runs (--strict)", err=True)
         sys.exit(1)
     sys.exit(0 if summary.status == "passed" else 1)
+
+
+def tell_left(parent: Path, sweep: SweepDirectory) -> None:
+    """Say that the newest earlier sweep of the same command is not finished, if this is so."""
+    from mprun.sweeps.sweep_directory import list_sweeps
+
+    for other in reversed(list_sweeps(parent)):
+        if other.path != sweep.path and other.command == sweep.command:
+            if not (other.has("summary.json") and other.summary().complete):
+                why = "its files or mprun have changed since, so this is a new sweep"
+                click.echo(f"note: {other.name}, of the same command, is not finished: {why}", err=True)
+            return
 
 
 def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDirectory | None) -> None:

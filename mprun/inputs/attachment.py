@@ -67,7 +67,9 @@ def is_hidden(path: Path, may_lack: bool = False) -> bool:
             return False
     except (OSError, RuntimeError, ValueError):
         return False
-    if str(final) in OWN or (may_lack and any(folder in map(str, final.parents) for folder in OWN[1:])):
+    # what a run makes in its own folders
+    is_made = may_lack and not os.path.lexists(final) and any(folder in map(str, final.parents) for folder in OWN[1:])
+    if str(final) in OWN or is_made:
         return False
     seen = (*landlock.PROGRAM_FOLDERS, landlock.SETTINGS_FOLDER, "/proc", "/sys", "/dev")
     # a run has a /dev/shm of its own

@@ -201,7 +201,11 @@ class Document:
         if ("/" in word or "." in word) and is_hidden(beside, may_lack=is_program):
             remedy = f"write 'files: [{first[0]}]'"
             if PurePath(word).is_absolute():
-                remedy = f"copy it beside this file, write 'files: [{beside.name}]', and here '{beside.name}'"
+                made, within = "copy it", beside.name
+                if (beside.parent.parent / "pyvenv.cfg").exists():
+                    made, within = "make its virtual environment", "/".join(beside.parts[-3:])
+                attached = within.partition("/")[0]
+                remedy = f"{made} beside this file, write 'files: [{attached}]', and here '{within}'"
             self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
         elif path[-1] == 0 and "/" in word and not (is_built or "{" in word or PurePath(word).is_absolute()):
             self.warn(

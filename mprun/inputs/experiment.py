@@ -175,7 +175,10 @@ def _expectation(n: int, name: str, entry: ExpectEntry, owned: OwnedMetrics, doc
             if value is not None:
                 bounds[key] = metric.parse_bound(found, value)
         except QuantityError as error:
-            document.refuse(("expect", n, key), str(error))
+            text = str(error)
+            if isinstance(value, str) and found.unit == "count" and found.is_free:
+                text += f", or write the 'unit' of {name} where it is defined"
+            document.refuse(("expect", n, key), text)
     minimum, maximum = bounds.get("min"), bounds.get("max")
     if minimum is not None and maximum is not None and minimum > maximum:
         document.refuse(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
@@ -236,9 +239,9 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
                 raise UnknownName(
                     f"no axis '{condition.key}'{name_nearest(condition.key, axes, 'axes') if axes else write}"
                 )
+        found = _metric_of(".".join(segment.name for segment in rest), owned)
         refuse_conditions(rest)
-        name = ".".join(segment.name for segment in rest)
-        return _metric_of(name, owned).unit
+        return found.unit
 
     try:
         statement = parse_statement(text)

@@ -392,6 +392,8 @@ def parse(text: str, name: str) -> Node:
         if number and (pair := _NO_COLON.fullmatch(_line(text, number))):
             message = f"'{pair[0].strip()}' has no colon with a space: write '{pair[1]}: {pair[2].strip()}'"
             raise _refusal(name, message, number) from None
+        if number and _line(text, number).lstrip()[:1] in ("{", "["):
+            raise _refusal(name, "has no '- ', with which each entry of a list begins: write it", number) from None
         if _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif "{%" in _line(text, line_number):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from mprun.metrics.capacity import find_capacity
 from mprun.metrics.connection import count_resent, find_connections, ports_towards
 from mprun.metrics.evidence import Evidence, FlowOutputs, parse
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
@@ -22,6 +23,7 @@ from mprun.model.intent.failure import find_failures
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Change
 from mprun.model.units import NS_PER_S, TIME
+from mprun.workloads.own_result import own_metrics
 from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_limit_of, tool_of
 
 # A share of a flow's time in which no payload could arrive. A larger share gets a warning.
@@ -59,6 +61,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     found = [
         Readings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
         _tell_result(flow, result),
+        Readings(warnings=tuple(_doubt_own(flow, result, evidence))),
         *_tell_paths_and_handovers(flow, tool, result, because, evidence),
     ]
     if flow.protocol == "quic" and flow.options.get("qlog"):
@@ -103,7 +106,9 @@ def _find_errors(
         # a terminal shows no line that another one overwrites, as those of a progress bar
         lines = outputs.log(failed or flow.name, "err").split("\n")
         printed = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
-        said = why or result.error or printed.strip()[-500:] or "it printed nothing"
+        output = outputs.log(failed or flow.name, "out").strip()[-500:]
+        silent = f"no errors printed; its output ends: {output}" if output else "it printed nothing"
+        said = why or result.error or printed.strip()[-500:] or silent
         status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
         yield f"{flow.name}: {flow.tool}{status}: {said}{because}"
 
@@ -131,6 +136,19 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
         accounts=result.accounts,
         warnings=tuple(f"{flow.name}: {text}" for text in (*result.warnings, *_find_idle_begin(flow, result))),
     )
+
+
+def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence) -> Iterator[str]:
+    """Yield warnings about values of a program of the user that cannot be meant."""
+    rates = [find_capacity(evidence.intent, flow, is_forward) for is_forward in (True, False)]
+    for name, metric in own_metrics(flow).items() if flow.tool == "exec" else ():
+        value = result.values.get(name)
+        if value is None:
+            continue
+        if metric.unit == "rate" and all(rates) and value > 2 * max(rate.total for rate in rates if rate):
+            yield f"{flow.name}.{name} is more than twice what its paths carry: look at its 'unit'"
+        if metric.unit == "time" and value == 0 and evidence.is_simulated:
+            yield f"{flow.name}.{name} is 0: computing takes no simulated time (docs/concepts.md)"
 
 
 def _find_idle_begin(flow: AddressedFlow, result: Result) -> Iterator[str]:

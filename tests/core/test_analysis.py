@@ -311,6 +311,35 @@ def test_an_error_has_no_lines_that_a_program_overwrote(printed: str) -> None:
     assert summary.errors[0] == f"{one.name}: exec ended with status 6: begin\nno such host"
 
 
+def test_a_failed_program_without_errors_shows_the_end_of_its_output() -> None:
+    one = flow(tool="exec")
+    record = agent(processes={one.name: Ended(1, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    logs = {"out": "rate: 8\n", "err": ""}
+    evidence = Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda _, stream: logs.get(stream, ""))
+    (said,) = measure(evidence).summary.errors
+    assert said == f"{one.name}: exec ended with status 1: no errors printed; its output ends: rate: 8"
+
+
+@pytest.mark.parametrize(
+    ("printed", "unit", "told"),
+    [
+        ("70", "mbit", ["is more than twice what its paths carry: look at its 'unit'"]),
+        ("30", "mbit", []),
+        ("0", "ms", ["is 0: computing takes no simulated time (docs/concepts.md)"]),
+        ("0", "count", []),
+    ],
+)
+def test_own_values_that_cannot_be_meant_are_told(printed: str, unit: str, told: list[str]) -> None:
+    entry = {"name": "found", "regex": r"is (\d+)", "unit": unit, "take": "last"}
+    one = replace(flow_over(["a"], ["b"]), tool="exec", options={"metrics": [entry]})
+    way = Direction(15_000_000)
+    links = tuple(link(name, ("client", "server"), way, way) for name in ("a", "b"))
+    record = agent(processes={one.name: Ended(0, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    evidence = Evidence(intent(traffic=(one,), links=links), record, Observation(), lambda *_: f"is {printed}\n")
+    summary = measure(evidence).summary
+    assert [text for text in summary.warnings if "found" in text] == [f"{one.name}.found {text}" for text in told]
+
+
 def test_data_beyond_the_window_is_told_of() -> None:
     assert explain_dropped_data(counters(MPTCPRetrans=3)) is None
     said = explain_dropped_data(counters(NoDSSInWindow=1252))

@@ -260,6 +260,18 @@ def test_a_command_that_names_a_hidden_file(tree: Path, tmp_path: Path, command:
     assert all(warning in one for one in warnings)
 
 
+def test_a_program_below_a_folder_of_runs_is_hidden_if_this_machine_has_it(tree: Path, tmp_path: Path) -> None:
+    """A run has a /tmp of its own, in which a build may make programs."""
+    (said,) = load_files(tmp_path, "timeout: 9s", f"[{tree}/bin/run]").warnings
+    assert "is a file that programs of a run do not see: copy it beside this file" in said
+    (tree / "pyvenv.cfg").touch()
+    (said,) = load_files(tmp_path, "timeout: 9s", f"[{tree}/bin/run]").warnings
+    assert said.endswith(
+        "make its virtual environment beside this file, write 'files: [tree]', and here 'tree/bin/run'"
+    )
+    assert load_files(tmp_path, "timeout: 9s", "[/tmp/made/by/a/build]").warnings == ()
+
+
 def test_every_program_that_touches_the_files_is_confined(tree: Path, tmp_path: Path) -> None:
     """A stranger may have made the archives, and the build may have left links where its products are kept."""
     spec = load_files(tmp_path, "files: [tree], build: [make]").spec

@@ -99,7 +99,7 @@ def test_changes_of_links_name_their_runs_unless_all_have_them() -> None:
 
 
 def test_the_rate_of_a_run_has_every_stream_and_every_reversed_flow() -> None:
-    """Of a bidirectional flow, it has what the client sends, as `total.goodput` does."""
+    """The rate has what the client of a bidirectional flow sends, as `total.goodput` does."""
     streams = [("many", "forth", n) for n in range(15)]
     rows = [*streams, ("up", "forth", 0), ("down", "back", 0), ("both", "forth", 0), ("both", "back", 0)]
     columns = [list(column) for column in zip(*rows, strict=True)]

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.runs import command as runs_command
+from mprun.cli.sweep import tell_left
 from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
 from mprun.runs.repetition import first_difference
@@ -107,6 +108,24 @@ def test_no_run_begins_where_a_link_cannot_be_made(tmp_path: Path, is_folder: bo
     with pytest.raises(MachineError, match=r"/latest-sweep: is a .*: rename or remove it"):
         SweepDirectory.create(runs, record, {})
     assert sorted(path.name for path in runs.iterdir()) == ["latest", "latest-sweep"]
+
+
+def test_a_new_sweep_names_the_unfinished_one_of_the_same_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = SweepDirectory(make_sweep(tmp_path / "whole"))
+    first, second = (SweepDirectory.create(tmp_path / "runs", whole.record, {}) for _ in range(2))
+    for sweep, words in ((first, ["sweep", "-x", "a"]), (second, ["sweep", "-x", "b"])):
+        sweep.note_command(words)
+    tell_left(tmp_path / "runs", second)
+    assert capsys.readouterr().err == ""
+    second.note_command(["sweep", "-x", "a"])
+    tell_left(tmp_path / "runs", second)
+    assert f"note: {first.name}, of the same command, is not finished" in capsys.readouterr().err
+    shutil.copytree(whole.path / "runs", first.path / "runs", dirs_exist_ok=True)
+    write_summary(first)
+    tell_left(tmp_path / "runs", second)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_folder_that_takes_no_results_is_named(tmp_path: Path) -> None:

@@ -482,7 +482,7 @@ def test_a_flow_is_complete_with_its_last_byte(run: Callable[..., Result], rate:
 def test_the_retransmits_of_short_flows_are_those_of_their_table(
     run: Callable[..., Result], rows: Callable[[Result, str], list[dict[str, Any]]]
 ) -> None:
-    """Those of additional subflows are in `resent` of their path alone."""
+    """The retransmits of additional subflows are in `resent` of their path alone."""
     lossy = TWO_PATHS.replace("400packets", "400packets, loss: 1%").replace("800packets", "800packets, loss: 5%")
     hosts = "".join(f"  {host}: {{mptcp: {{path_manager: fullmesh}}}}\n" for host in ("client", "server"))
     ends = "tool: flows, from: client, to: server, protocol: mptcp"

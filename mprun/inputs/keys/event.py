@@ -96,6 +96,8 @@ class EventEntry(FileModel):
                 yield "link", "is for changes of a link: remove it, as 'address' names the link"
         elif is_address and (self.host is None or self.address is None):
             yield "state", f"an address is {self.state} of a host: write 'host: client, address: path0'"
+        elif self.host is not None and self.link is not None and self.state is not None:
+            yield "host", f"is for addresses, and 'state: {self.state}' for links: remove it"
         elif self.host is not None and self.state is not None and not is_address:
             yield "state", f"is of a link: write 'state: {'removed' if self.state == 'down' else 'added'}'"
         elif not is_address and self.link is None:
@@ -120,7 +122,8 @@ class EventEntry(FileModel):
         if self.every is not None and self.until is None:
             yield "until", "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:
-            yield "every", "is missing: write the time between repetitions, as in 'every: 10s'"
+            example = "'every: 10s' between repetitions, or 'for: 2s' without 'until' for a change that ends"
+            yield "every", f"is missing: write {example}"
         if self.until is not None and self.until <= self.at:
             yield "until", "is not after 'at': nothing would happen"
         if self.over == 0:

@@ -303,6 +303,8 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
             return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
         if _WANTED[kind] is _MAPPING and (whole := _write_out(value, path, owner)):
             advice = f"write '{whole}'"
+        if kind == "string_type" and isinstance(value, dict) and list(value.values()) == [None]:
+            return f"a name in braces is not in quotes: write '\"{{{next(iter(value))}}}\"'"
         if kind == "string_type" and isinstance(value, list | dict):
             advice = "write one value"
         if kind == "bool_type" and value in ("true", "false"):

@@ -128,6 +128,10 @@ PORT = Whole(1, 65_535, "a port has 16 bits, and 0 is none")
 class RepetitionEntry(FileModel):
     """The repetition of a flow within a run. Each repetition has the flow's name and a number."""
 
+    ELSEWHERE: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("runs", "seed", "vary"),
+        "is of 'repeat' at the top level of the file, which repeats runs: write it there",
+    )
     times: Annotated[int, Whole(2, MOST_REPETITIONS, "1 is no repetition, and a run shows no more")] = Field(
         examples=[3]
     )

@@ -457,12 +457,13 @@ def _values(entry: EventEntry, given: DirectionProperties | None) -> Iterator[tu
 def _repeat(
     played: Sequence[tuple[int, PropertyT]], period_ns: int, entry: EventEntry
 ) -> Iterator[tuple[int, PropertyT]]:
-    """Yield the values of a trace, which is played once, or until `until`."""
+    """Yield the values of a trace, which is played once, or until `until`: again at its end, or at each `every`."""
     end_ns = entry.until if entry.until is not None else entry.at + period_ns
-    for n, begin_ns in enumerate(range(entry.at, end_ns, period_ns)):
+    every_ns = entry.every or period_ns
+    for n, begin_ns in enumerate(range(entry.at, end_ns, every_ns)):
         for offset_ns, value in played:
-            if begin_ns + offset_ns >= end_ns:
-                return
+            if offset_ns >= min(every_ns, end_ns - begin_ns):
+                break
             yield begin_ns + offset_ns, value
         if n * len(played) > MOST_CHANGES:
             return

@@ -88,7 +88,8 @@ class ComparedMetric(Frozen):
         """The relative change: 0.02 if the second value is more than the first by 2 % of its size."""
         if self.first is None or self.second is None or not self.first:
             return None
-        return (self.second - self.first) / abs(self.first)
+        change = self.second / self.first - 1
+        return change if self.first > 0 else -change
 
     def to_json(self) -> dict[str, object]:
         gap, share = self.difference, self.ratio

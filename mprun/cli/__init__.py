@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -155,6 +156,8 @@ class LateGroup(click.Group):
             raise
         except click.NoSuchOption as error:
             raise _advise_option(error) from None
+        except click.UsageError as error:
+            raise _advise_extra(error) from None
         except BrokenPipeError:
             # discard the rest of the output
             _stand_in((1, 2))
@@ -204,6 +207,17 @@ def _advise_option(error: click.NoSuchOption) -> click.UsageError:
     names = error.possibilities or ()
     near = [one for one in names if difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() > 0.6]
     return click.NoSuchOption(option, possibilities=near, ctx=context)
+
+
+def _advise_extra(error: click.UsageError) -> click.UsageError:
+    """Return the error for an extra argument, with the option that it belongs to; any other error as it is."""
+    found = re.fullmatch(r"Got unexpected extra arguments? \((\S+)(.*)\)", error.message)
+    options = {name for one in error.ctx.command.params for name in one.opts} if error.ctx else set()
+    if found and found[1].startswith("="):
+        return click.UsageError(f"{found[0]}: write NAME=VALUE without spaces", error.ctx)
+    if found and not found[2] and "--to" in options:
+        return click.UsageError(f"{found[0]}: write '--to {found[1]}'", error.ctx)
+    return error
 
 
 def _advise(word: str, *others: str) -> str:

@@ -294,8 +294,9 @@ def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
         raise UnknownName(f"no metric '{name}': name one path, as in '{name}.PATH'")
     if owner in owned or owner == metric.TOTAL:
         offered = owned.offered(owner)
+        own_first = sorted(offered, key=lambda one: not offered[one].is_free)
         meant = next((one for one in _MEANT.get(what, ()) if one in offered), what)
-        hint = f": did you mean '{meant}'?" if meant != what else name_nearest(what, offered, "it has")
+        hint = f": did you mean '{meant}'?" if meant != what else name_nearest(what, own_first, "it has")
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{hint}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")

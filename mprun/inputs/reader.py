@@ -416,6 +416,8 @@ def _problem(error: YAMLError) -> str:
         return "a second document begins here: keep one document a file"
     if "mapping values are not allowed" in problem:
         return f"{problem}: check the indentation, and quote a value that holds ': '"
+    if "unknown escape character" in problem:
+        return f"{problem}: write the text in single quotes, which keep a backslash"
     if "undefined alias" in problem:
         return f"{problem}: mark what it stands for with '&', above"
     context, begin = getattr(error, "context", None), getattr(error, "context_mark", None)

@@ -54,7 +54,7 @@ BURST_PACKETS = 4
 MINIMUM_INTERVAL_S = 0.1
 # The bytes that the server sends on the control connection until the test is over: one for each state.
 STATES_BYTES = 4
-# A smaller part of a size that did not arrive is no reason for a warning.
+# A smaller part of a size that did not arrive is no reason for a warning, and may be under way.
 CLEAR_SHARE = 0.02
 # The key of an interval of a bidirectional test for the data that the server sent.
 BACK = "sum_bidir_reverse"
@@ -239,7 +239,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             warnings=tuple(_warn_of_rest(flow, protocol, values["bytes"])),
             accounts=_accounts(flow, outputs, report),
             portions=portions,
-            lost_packets=sum(_count_packets(report, way)[1] for way in ways) if protocol == "UDP" else 0,
+            lost_packets=sum(_lost(report, way) for way in ways if protocol == "UDP"),
             # the server tells the client to begin, when its own clock has begun
             waits_round_trip=protocol == "UDP" and not ways[0].is_back,
         )
@@ -350,23 +350,26 @@ def _values(flow: Flow, report: Mapping[str, Any], way: _Way) -> dict[str, float
     goodput = sum(i["bytes"] for i in counted) * 8 / sum(i["end"] - i["start"] for i in counted)
     end = report["end"]
     if report["start"]["test_start"]["protocol"] == "UDP":
-        sent, lost = _count_packets(report, way)
-        return {"goodput": goodput, "bytes": sum(i["bytes"] for i in way.intervals), "loss": lost / sent}
+        size_bytes = sum(i["bytes"] for i in way.intervals)
+        return {"goodput": goodput, "bytes": size_bytes, "loss": _lost(report, way) / end[f"sum{way.key}"]["packets"]}
     values = {"goodput": goodput, "bytes": end[f"sum_received{way.key}"]["bytes"]}
     sent = end[f"sum_sent{way.key}"]
     return values | ({"retransmits": sent["retransmits"]} if "retransmits" in sent else {})
 
 
-def _count_packets(report: Mapping[str, Any], way: _Way) -> tuple[int, int]:
-    """Return the packets that were sent over UDP in one direction, and those that did not arrive.
+def _lost(report: Mapping[str, Any], way: _Way) -> int:
+    """Return the packets of UDP that did not arrive.
 
-    iperf3 itself counts a packet as lost when a later one arrives, and so never the last ones. A client that receives
-    does not wait for the last ones, so there they are not known.
+    iperf3 notices a loss when a later packet of the same stream arrives. If many are missing after the last arrival,
+    they are added; a few may be under way. The server does not know when the client stops counting, so this is not
+    known of packets to the client. iperf3 takes packets out of order off its count, which may fall below 0.
     """
     total = report["end"][f"sum{way.key}"]
     arrived = sum(i["bytes"] for i in way.intervals) // report["start"]["test_start"]["blksize"]
-    missing = 0 if way.is_back else total["packets"] - arrived
-    return total["packets"], max(total["lost_packets"], missing)
+    sent, lost = int(total["packets"]), int(total["lost_packets"])
+    lost = 0 if lost >= 1 << 63 else lost
+    missing = sent - arrived
+    return missing if not way.is_back and missing - lost > CLEAR_SHARE * sent else lost
 
 
 def _steady(flow: Flow, intervals: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -59,7 +59,7 @@ def output(name: str) -> str:
 
 
 def flow(tool: str, protocol: str = "tcp", duration_ns: int | None = 10**10, **options: object) -> Flow:
-    assert protocol in ("tcp", "mptcp", "sctp")
+    assert protocol in ("tcp", "mptcp", "sctp", "udp")
     return Flow("bulk", tool, "client", "server", protocol, 0, duration_ns, options)  # type: ignore[arg-type]
 
 
@@ -74,6 +74,23 @@ def test_iperf3_report() -> None:
     seconds = [end - start for start, end in zip(table["start_s"], table["end_s"], strict=True)]
     carried = sum(rate * s for rate, s in zip(table["goodput_bit_per_s"], seconds, strict=True))
     assert carried / sum(seconds) == pytest.approx(result.values["goodput"])
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "size_bytes", "lost"),
+    [
+        # its path was down for the second half of its time, and iperf3 reports no loss
+        ("outage", 1019, 486 * 1472, 533),
+        # 1 % of the packets arrived twice and out of order, and iperf3 reports 2**64 - 1 lost packets
+        ("reordered", 16434, 5_528_803, 0),
+    ],
+)
+def test_iperf3_over_udp_has_lost_what_did_not_arrive(name: str, sent: int, size_bytes: int, lost: int) -> None:
+    asked = flow("iperf3", "udp", (4 if name == "outage" else 2) * 10**9)
+    result = iperf3.parse(asked, Left({"bulk": output(f"iperf3-3.12-udp-{name}.json")}))
+    assert result.error is None
+    assert (result.values["bytes"], result.lost_packets) == (size_bytes, lost)
+    assert result.values["loss"] == lost / sent
 
 
 def test_iperf3_over_sctp_has_no_lost_packets() -> None:

@@ -22,7 +22,7 @@ from tests.vm.payload import Order
 from tests.vm.release import AMD64, ARM64, RELEASES, packages_to_run, release_of
 from tests.vm.suite import LACKING, find_tests
 from tests.vm.table import Result, draw, read_results
-from tests.vm.translated import compare
+from tests.vm.translated import compare, with_loops
 
 DEPENDENCIES = """\
 kernel/drivers/virtio/virtio_pci.ko.xz: kernel/drivers/virtio/virtio_pci_legacy_dev.ko.xz kernel/drivers/virtio/virtio.ko.xz kernel/drivers/virtio/virtio_ring.ko.xz
@@ -189,6 +189,17 @@ def test_the_tools_of_a_release_are_those_of_x86_64() -> None:
     assert [newest(pattern, names) for pattern in EXCHANGED if "python" in pattern and "-" not in pattern] == [
         "python3.13"
     ]
+
+
+def test_a_translated_machine_clears_memory_in_loops(tmp_path: Path) -> None:
+    """The kernel heeds only the last list of features, so that the new list has all of the old one."""
+    kernel = Kernel(tmp_path, "6.1.0", with_loops(AMD64))
+    command = qemu_command(kernel, tmp_path / "root.img", tmp_path / "payload.img", tmp_path, with_kvm=False)
+    options = dict(itertools.pairwise(command))
+    assert {"-erms", "-fsrm"} < set(options["-cpu"].split(","))
+    (cleared,) = (word for word in options["-append"].split() if word.startswith("clearcpuid="))
+    assert set(AMD64.quirks) - {"clearcpuid=cx16"} < set(options["-append"].split())
+    assert cleared == "clearcpuid=cx16,rep_good"
 
 
 def test_files_that_differ_between_machines_are_named() -> None:

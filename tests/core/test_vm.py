@@ -181,6 +181,7 @@ def test_unpacked_packages_get_what_their_scripts_would_make(tmp_path: Path) -> 
     assert (tmp_path / "etc/passwd").read_text() == "root:*:0:\n"
     assert [path.name for path in (tmp_path / "etc/apparmor.d/local").iterdir()] == ["usr.bin.tcpdump"]
     assert (tmp_path / "usr/bin/awk").readlink() == Path("mawk")
+    assert (tmp_path / "media").is_dir(), "the initrd mounts the second disk there"
 
 
 def test_the_tools_of_a_release_are_those_of_x86_64() -> None:

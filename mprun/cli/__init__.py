@@ -215,7 +215,7 @@ def _advise_extra(error: click.UsageError) -> click.UsageError:
     options = {name for one in error.ctx.command.params for name in one.opts} if error.ctx else set()
     if found and found[1].startswith("="):
         return click.UsageError(f"{found[0]}: write NAME=VALUE without spaces", error.ctx)
-    if found and not found[2] and "--to" in options:
+    if found and not found[2] and "--to" in options and re.search(r"\.[a-z]\w*$", found[1]):
         return click.UsageError(f"{found[0]}: write '--to {found[1]}'", error.ctx)
     return error
 

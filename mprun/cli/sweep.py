@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
+from mprun.errors import MprunError
 from mprun.model.permission import Consent
 
 if TYPE_CHECKING:
@@ -99,9 +100,11 @@ def tell_left(parent: Path, sweep: SweepDirectory) -> None:
 
     for other in reversed(list_sweeps(parent)):
         if other.path != sweep.path and other.command == sweep.command:
-            if not (other.has("summary.json") and other.summary().complete):
-                why = "its files or mprun have changed since, so this is a new sweep"
-                click.echo(f"note: {other.name}, of the same command, is not finished: {why}", err=True)
+            # one with a damaged summary is not told of
+            with suppress(MprunError):
+                if not (other.has("summary.json") and other.summary().complete):
+                    why = "its files or mprun have changed since, so this is a new sweep"
+                    click.echo(f"note: {other.name}, of the same command, is not finished: {why}", err=True)
             return
 
 

@@ -297,7 +297,8 @@ def _find_name_problem(name: str, parameters: Collection[str], document: Documen
     if not dot and name not in (*PLACES, *PROPERTIES, *parameters):
         hint = name_nearest(name, parameters, "parameters")
         if not hint.startswith(": did you mean"):
-            hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds"
+            known = "" if hint.startswith("; there are no") else hint
+            hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds{known}"
         return f"no parameter '{name}'{hint}"
     return None
 

@@ -134,7 +134,8 @@ def explain_efficiency(
     """
     flow, is_forward = one.flow, counts_forward(one.flow, _subflows(one))
     capacity = find_capacity(evidence.intent, flow, is_forward)
-    if efficiency is None or efficiency.value >= GOOD or capacity is None:
+    # the samples of a flow in both directions are of connections of either
+    if efficiency is None or efficiency.value >= GOOD or capacity is None or flow.options.get("bidirectional"):
         return Readings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
     counters = [evidence.agent.counters_of(host) for host in (sender, receiver)]

@@ -139,16 +139,12 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
 
 
 def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence) -> Iterator[str]:
-    """Yield warnings about values of a program of the user that cannot be meant."""
+    """Yield a warning about each rate of a program of the user that can hardly be meant."""
     rates = [find_capacity(evidence.intent, flow, is_forward) for is_forward in (True, False)]
     for name, metric in own_metrics(flow).items() if flow.tool == "exec" else ():
-        value = result.values.get(name)
-        if value is None:
-            continue
-        if metric.unit == "rate" and all(rates) and value > 2 * max(rate.total for rate in rates if rate):
-            yield f"{flow.name}.{name} is more than twice what its paths carry: look at its 'unit'"
-        if metric.unit == "time" and value == 0 and evidence.is_simulated:
-            yield f"{flow.name}.{name} is 0: computing takes no simulated time (docs/concepts.md)"
+        value = result.values.get(name, 0)
+        if metric.unit == "rate" and all(rates) and value > 100 * max(rate.total for rate in rates if rate):
+            yield f"{flow.name}.{name} is more than a hundred times what its paths carry: look at its 'unit'"
 
 
 def _find_idle_begin(flow: AddressedFlow, result: Result) -> Iterator[str]:

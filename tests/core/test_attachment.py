@@ -150,13 +150,6 @@ def test_a_script_of_another_system_is_refused(tmp_path: Path) -> None:
     path.chmod(0o755)
     with pytest.raises(SpecError, match="lines that end in CR LF"):
         examine(path)
-    path.write_text("#!/usr/bin/nosuch -x\n")
-    with pytest.raises(SpecError, match=r"is a script for /usr/bin/nosuch, and this machine has no such program"):
-        examine(path)
-    # a build may make the first, and the kernel refuses the second
-    for head in ("#!venv/bin/python", "#!"):
-        path.write_text(f"{head}\n")
-        examine(path)
 
 
 def test_what_cannot_go_into_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,28 +121,35 @@ def _spell_addresses(end: Interface) -> tuple[str, ...]:
 
 
 def _size_queues_of(topology: TopologySpec, links: Sequence[Link], longest: Mapping[str, int]) -> Iterator[Change]:
-    """Yield the changes with every queue sized. A queue that the user did not change keeps its size.
+    """Yield the changes with every queue sized. A queue keeps the size that it has when the user gives it.
 
     A queue in BDPs counts with the delays that the link has then, and with those of other links at time zero.
     """
-    sized = {link.name: link for link in links}
     given = {link.name: link for link in topology.links}
-
+    # What a change does not name is the same object as before it.
+    sized = {
+        (link.name, side, id(before.queue)): now.queue
+        for link in links
+        for side, (before, now) in enumerate(zip(_ways(given[link.name]), _ways(link), strict=True))
+    }
     for change in topology.changes:
         if isinstance(change, LinkChange):
-            link, now = given[change.link], sized[change.link]
-            ways = ((link.forward, change.forward, now.forward), (link.reverse, change.reverse, now.reverse))
-            longer_ns = sum(after.delay_ns - before.delay_ns for before, after, _ in ways)
+            link, ways = given[change.link], _ways(change)
+            longer_ns = sum(after.delay_ns - before.delay_ns for before, after in zip(_ways(link), ways, strict=True))
             rtt_ns = max(0, longest.get(link.name, 0) + longer_ns)
+            for side, way in enumerate(ways):
+                if (key := (link.name, side, id(way.queue))) not in sized:
+                    sized[key] = _size_queue(way, rtt_ns, link.mtu).queue
             forward, reverse = (
-                replace(after, queue=built.queue)
-                if after.queue == before.queue
-                else _size_queue(after, rtt_ns, link.mtu)
-                for before, after, built in ways
+                replace(way, queue=sized[link.name, side, id(way.queue)]) for side, way in enumerate(ways)
             )
             yield replace(change, forward=forward, reverse=reverse)
         else:
             yield change
+
+
+def _ways(link: LinkSpec | Link | LinkChange) -> tuple[Direction, Direction]:
+    return link.forward, link.reverse
 
 
 def _name_interfaces(topology: TopologySpec) -> _Built:

@@ -92,6 +92,27 @@ def test_a_queue_in_bdps_counts_with_the_delay_that_comes_with_it(tmp_path: Path
     assert change.forward.queue == Queue(math.ceil(2 * 10e6 / 8 * (0.2 + 0.02 + 2 * 0.005) / 1514), "packets")
 
 
+@pytest.mark.parametrize(
+    ("queue", "events", "sizes_s"),
+    [
+        ("80packets", ["queue: 1bdp", "rate: 2mbit", "queue: 1bdp"], [0.04, 0.04, 0.008]),
+        # a queue that is written as it was before
+        ("1bdp", ["rate: 2mbit, queue: 1bdp", "delay: 200ms, queue: 1bdp"], [0.008, 0.08]),
+    ],
+)
+def test_a_queue_has_the_size_of_the_moment_in_which_it_is_given(
+    tmp_path: Path, queue: str, events: list[str], sizes_s: list[float]
+) -> None:
+    """sizes_s: the queue after each event, as the time that it takes at the first rate, 10 Mbit/s."""
+    listed = ", ".join(f"{{at: {n + 1}s, link: path0, set: {{{given}}}}}" for n, given in enumerate(events))
+    path = f"{{name: path0, rate: 10mbit, delay: 20ms, queue: {queue}}}"
+    (tmp_path / "topo.yaml").write_text(f"version: 1\ntopology: multi-path\npaths: [{path}]\nevents: [{listed}]\n")
+    (tmp_path / "xp.yaml").write_text(PING.replace("count: 1", "duration: 9s") % ("client", "server"))
+    changes = allocate(load(tmp_path / "topo", tmp_path / "xp").spec).changes
+    found = [change.forward.queue for change in changes if isinstance(change, LinkChange)]
+    assert found == [Queue(math.ceil(size_s * 10e6 / 8 / 1514), "packets") for size_s in sizes_s]
+
+
 def test_each_router_hashes_with_a_seed_of_its_own(tmp_path: Path) -> None:
     _, plan = both(tmp_path, "fat-tree", "k: 4\necmp: true\naddressing: both\n", "h0", "h15")
     seeds = [c.argv[2].split("=")[1] for c in plan.build if "fib_multipath_hash_seed" in c.argv[-1]]

@@ -32,8 +32,8 @@ def command(as_json: bool) -> None:
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            # curl names all its libraries; --json has them
-            room = max(20, prose.terminal_width() - width - 4)
+            # curl names all its libraries, for which a terminal has no room
+            room = max(20, prose.terminal_width() - width - 4) if sys.stdout.isatty() else sys.maxsize
             says = check.says if len(check.says) <= room else f"{check.says[: room - 4].rstrip()} ..."
             click.echo(f"{mark(check.ok)} {check.name:{width}}  {says}")
             if not check.ok and check.mend:

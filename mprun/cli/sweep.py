@@ -102,8 +102,8 @@ def tell_left(parent: Path, sweep: SweepDirectory) -> None:
         if other.path != sweep.path and other.command == sweep.command:
             # one with a damaged summary is not told of
             with suppress(MprunError):
-                if not (other.has("summary.json") and other.summary().complete):
-                    why = "its files or mprun have changed since, so this is a new sweep"
+                if not (other.is_held or (other.has("summary.json") and other.summary().complete)):
+                    why = "its files, its kernel or mprun have changed since, so this is a new sweep"
                     click.echo(f"note: {other.name}, of the same command, is not finished: {why}", err=True)
             return
 

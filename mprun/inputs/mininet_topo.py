@@ -92,7 +92,7 @@ def _link(topo: Any, first: str, second: str, options: dict[str, Any]) -> dict[s
     entry: dict[str, Any] = {"between": ends}
     # an end's parameters hold for what leaves there, and the link's own come before them
     own = [options.get(key) or {} for key in ("params1", "params2")]
-    if strange := sorted({*options, *({*own[0], *own[1]} - {"ip", "mac", "port"})} - _KNOWN - _IGNORED):
+    if strange := sorted({*options, *({*own[0], *own[1]} - {"ip", "mac", "port", "up"})} - _KNOWN - _IGNORED):
         raise TopoError(f"link {'-'.join(ends)}: '{strange[0]}' of a Mininet link has no counterpart here yet")
     forward, reverse = (_properties({**one, **options}) for one in own)
     for name in {**forward, **reverse}:

@@ -139,14 +139,17 @@ def goes_forward(subflows: Iterable[Subflow]) -> bool:
     return sum(one.bytes_acked - one.bytes_received for one in subflows) >= 0
 
 
-def counts_forward(flow: AddressedFlow, subflows: Iterable[Subflow]) -> bool:
-    """Check whether the metrics of a flow without `.back`, such as its goodput, are those of what its client sent."""
-    return bool(flow.options.get("bidirectional")) or goes_forward(subflows)
+def counts_forward(flow: AddressedFlow, is_forward: bool) -> bool:
+    """Check whether the metrics of a flow without `.back`, such as its goodput, are those of what its client sent.
+
+    is_forward: the client sent more. The goodput of QUIC is that of the answers.
+    """
+    return flow.protocol != "quic" and (is_forward or bool(flow.options.get("bidirectional")))
 
 
 def count_resent(flow: AddressedFlow, subflows: Sequence[Subflow]) -> dict[str, float]:
     """Return `retransmits`, and for a bidirectional flow also `retransmits.back`, as far as the senders reported it."""
-    ways = {"retransmits": counts_forward(flow, subflows)}
+    ways = {"retransmits": counts_forward(flow, goes_forward(subflows))}
     if flow.options.get("bidirectional"):
         ways["retransmits.back"] = False
     ends = {name: [one.client if forward else one.server for one in subflows] for name, forward in ways.items()}

@@ -132,10 +132,9 @@ def explain_efficiency(
 
     efficiency: the flow's efficiency.best; None if it has none.
     """
-    flow, is_forward = one.flow, counts_forward(one.flow, _subflows(one))
+    flow, is_forward = one.flow, counts_forward(one.flow, goes_forward(_subflows(one)))
     capacity = find_capacity(evidence.intent, flow, is_forward)
-    # the samples of a flow in both directions are of connections of either
-    if efficiency is None or efficiency.value >= GOOD or capacity is None or flow.options.get("bidirectional"):
+    if efficiency is None or efficiency.value >= GOOD or capacity is None:
         return Readings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
     counters = [evidence.agent.counters_of(host) for host in (sender, receiver)]
@@ -214,6 +213,9 @@ def _find_samples(
         if None not in values:
             moments.setdefault((number, time_ns), []).append(SubflowState(path, *values))
     for number, connection in enumerate(one.connections):
+        # a bidirectional flow has a connection for each direction
+        if flow.options.get("bidirectional") and not goes_forward(connection.subflows):
+            continue
         for held in observation.states.get((sender, addresses_at(connection, flow.paths, is_forward)), ()):
             subflows = moments.get((number, held.at_ns))
             if subflows and began_ns <= held.at_ns < ended_ns:

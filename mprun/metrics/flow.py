@@ -103,14 +103,16 @@ def _find_errors(
         yield f"{flow.name}: did not end in time and was stopped {limit}{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""
-        # a terminal shows no line that another one overwrites, as those of a progress bar
-        lines = outputs.log(failed or flow.name, "err").split("\n")
-        printed = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
-        output = outputs.log(failed or flow.name, "out").strip()[-500:]
+        output, printed = (_shown(outputs.log(failed or flow.name, stream)) for stream in ("out", "err"))
         silent = f"no errors printed; its output ends: {output}" if output else "it printed nothing"
-        said = why or result.error or printed.strip()[-500:] or silent
+        said = why or result.error or printed or silent
         status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
         yield f"{flow.name}: {flow.tool}{status}: {said}{because}"
+
+
+def _shown(log: str) -> str:
+    """Return the end of a log without lines that another one overwrites, as those of a progress bar."""
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in log.split("\n")).strip()[-500:]
 
 
 def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> str:
@@ -135,13 +137,16 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
         tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
         accounts=result.accounts,
         warnings=tuple(f"{flow.name}: {text}" for text in (*result.warnings, *_find_idle_begin(flow, result))),
+        notes=tuple(f"{flow.name}: {text}" for text in result.notes),
     )
 
 
 def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence) -> Iterator[str]:
     """Yield a warning about each rate of a program of the user that can hardly be meant."""
+    if flow.tool != "exec":
+        return
     rates = [find_capacity(evidence.intent, flow, is_forward) for is_forward in (True, False)]
-    for name, metric in own_metrics(flow).items() if flow.tool == "exec" else ():
+    for name, metric in own_metrics(flow).items():
         value = result.values.get(name, 0)
         if metric.unit == "rate" and all(rates) and value > 100 * max(rate.total for rate in rates if rate):
             yield f"{flow.name}.{name} is more than a hundred times what its paths carry: look at its 'unit'"

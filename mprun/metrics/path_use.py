@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.capacity import find_capacity
-from mprun.metrics.connection import Connection, goes_forward
+from mprun.metrics.connection import Connection, counts_forward, goes_forward
 from mprun.metrics.evidence import Logs
 from mprun.metrics.readings import Readings, measured, name_metrics
 from mprun.model.agent_report import Ended
@@ -103,9 +103,7 @@ def tell_paths(flow: AddressedFlow, intent: Intent, uses: Uses, metrics: Metrics
     told = {path: _facts(use, forward, reverse) for path, use in named if use is not None}
     asked = [metric for metric in (*OF_PATHS, "share.forward", "share.reverse") if metric in metrics]
     values = {f"{metric}.{path}": facts.get(metric) for metric in asked for path, facts in told.items()}
-    # the goodput of a bidirectional flow is that of what its client sends, and the goodput of QUIC that of answers
-    is_forward = flow.protocol != "quic" and (forward >= reverse or bool(flow.options.get("bidirectional")))
-    capacity = find_capacity(intent, flow, is_forward)
+    capacity = find_capacity(intent, flow, counts_forward(flow, forward >= reverse))
     if len(flow.paths) > 1 and goodput is not None and capacity and "efficiency.sum" in metrics:
         values |= {"efficiency.sum": goodput / capacity.total, "efficiency.best": goodput / capacity.best}
     return Readings(name_metrics(flow.name, values, metrics))

@@ -36,7 +36,7 @@ METRICS = {
     "goodput": tool.goodput("payload that the receiver's program got, divided by the flow's time"),
     "bytes": tool.total("size", "payload that the receiver's program got"),
     "retransmits": tool.total("count", "segments that all subflows sent again", TCP, "lower"),
-    "loss": less("ratio", "share of the packets that did not arrive", ("udp",)),
+    "loss": less("ratio", "share of the packets that did not arrive before the end of the test", ("udp",)),
     "goodput.back": tool.goodput("for a bidirectional flow, the goodput from its destination to its source"),
     "bytes.back": tool.total("size", "for a bidirectional flow, the payload that its source got"),
     "retransmits.back": tool.total(

@@ -222,7 +222,7 @@ def _read(
             [(since - outputs.zero_ns, until - outputs.zero_ns) for since, until in receiver["standstills_ns"]],
         ),
         portions={"goodput": [Portion.of_interval(one, up_ns) for one in counted]},
-        warnings=(_LESS.format(buffer_bytes, asked_bytes),) if buffer_bytes < asked_bytes else (),
+        notes=(_LESS.format(buffer_bytes, asked_bytes),) if buffer_bytes < asked_bytes else (),
     )
 
 

@@ -284,6 +284,7 @@ class Result(Frozen):
     error: str | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     paths: tuple[PathUse, ...] = ()
     movement: Movement | None = None
     server_ports: tuple[int, ...] = ()

@@ -253,6 +253,12 @@ def test_a_command_that_names_a_hidden_file(tree: Path, tmp_path: Path, command:
     assert all(warning in one for one in warnings)
 
 
+def test_a_script_for_an_interpreter_that_is_not_there_may_be_run_by_another(tree: Path, tmp_path: Path) -> None:
+    (tree / "bin" / "run").write_text("#!/usr/bin/no-such-python\n")
+    (tree / "bin" / "run").chmod(0o755)
+    assert load_files(tmp_path, "files: [tree]", "[python3, tree/bin/run]").warnings == ()
+
+
 def test_a_program_below_a_folder_of_runs_is_hidden_if_this_machine_has_it(tree: Path, tmp_path: Path) -> None:
     """A run has a /tmp of its own, in which a build may make programs."""
     (said,) = load_files(tmp_path, "timeout: 9s", f"[{tree}/bin/run]").warnings

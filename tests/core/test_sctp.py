@@ -42,7 +42,7 @@ def at_4_s(outputs: Left) -> Left:
 
 @pytest.mark.parametrize(("asked", "warned"), [(262_144, 0), (262_145, 1)])
 def test_a_send_buffer_that_the_library_cannot_have_is_told(asked: int, warned: int) -> None:
-    assert len(sctp.parse(flow("sctp", "sctp", send_buffer_bytes=asked), left()).warnings) == warned
+    assert len(sctp.parse(flow("sctp", "sctp", send_buffer_bytes=asked), left()).notes) == warned
 
 
 def test_sctp_report() -> None:

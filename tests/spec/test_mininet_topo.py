@@ -45,7 +45,7 @@ def test_nodes_and_links(tmp_path: Path) -> None:
 
 def test_the_parameters_of_an_end_shape_what_leaves_there(tmp_path: Path) -> None:
     """Link.__init__() of Mininet gives each interface its own parameters, and then those of the link."""
-    ends = "params1={'bw': 5, 'delay': '30ms', 'loss': 2}, params2={'bw': 7, 'delay': '10ms'}"
+    ends = "params1={'bw': 5, 'delay': '30ms', 'loss': 2}, params2={'bw': 7, 'delay': '10ms', 'up': True}"
     text = HEAD + BODY.replace("'h2', delay=250", f"'h2', loss=1, {ends}")
     _, second = load_topology(topology(tmp_path, text), allowed=Permissions(python=True)).links
     assert second.forward == Direction(5_000_000, 30_000_000, loss=Chance(0.01))

@@ -170,7 +170,8 @@ class LinkProperties(DirectionProperties):
         problems = self.find_problems(*ways)
         yield from super().find_conflicts()
         for direction in ways:
-            problems = _refuse_queue(direction, self.mtu + HEADER_BYTES) | problems
+            if direction.queue is not None and direction.queue.unit == "time":
+                problems = _refuse_queue(direction, self.mtu + HEADER_BYTES) | problems
         yield from problems.items()
 
     def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:

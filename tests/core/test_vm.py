@@ -174,7 +174,7 @@ def test_unpacked_packages_get_what_their_scripts_would_make(tmp_path: Path) -> 
         file = tmp_path / f"usr/share/base-passwd/{name}.master"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("root:*:0:\n")
-    for folder in ("etc/apparmor.d/local", "etc/apparmor.d/abstractions", "usr/bin", "usr/sbin"):
+    for folder in ("etc/apparmor.d/local", "etc/apparmor.d/abstractions", "usr/bin", "usr/sbin", "var/run"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/apparmor.d/usr.bin.tcpdump").touch()
     settle(tmp_path)
@@ -182,6 +182,7 @@ def test_unpacked_packages_get_what_their_scripts_would_make(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "etc/apparmor.d/local").iterdir()] == ["usr.bin.tcpdump"]
     assert (tmp_path / "usr/bin/awk").readlink() == Path("mawk")
     assert (tmp_path / "media").is_dir(), "the initrd mounts the second disk there"
+    assert (tmp_path / "var/run").readlink() == Path("/run")
 
 
 def test_the_tools_of_a_release_are_those_of_x86_64() -> None:

@@ -89,6 +89,9 @@ def settle(tree: Path) -> None:
     for name in ("passwd", "group"):
         shutil.copy(tree / f"usr/share/base-passwd/{name}.master", tree / "etc" / name)
     (tree / "media").mkdir(exist_ok=True)
+    # base-files makes a link of this folder, and what a run has in /run would stay in the other one
+    (tree / "var/run").rmdir()
+    (tree / "var/run").symlink_to("/run")
     for link, target in LINKS.items():
         (tree / link).symlink_to(target)
     profiles = tree / "etc/apparmor.d"

@@ -14,7 +14,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest
 from mprun.model.sweep_files import SweepCell
-from mprun.statements.claim import Claim, column_unit, split_table
+from mprun.statements.claim import Claim, column_unit, refuse_stray, split_table
 from mprun.statements.evaluation import Evaluation, evaluate
 from mprun.statements.expression import (
     ComparisonChain,
@@ -27,7 +27,6 @@ from mprun.statements.expression import (
     Value,
     parse_amount,
     references_of,
-    refuse_conditions,
 )
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def find_value(reference: Reference, runs: Mapping[str, MeasuredRun | Swept]) ->
         return find_in_cells(reference, run.cells, run.rows)
     name = ".".join(segment.name for segment in reference.segments[1:])
     table = split_table(reference)
-    refuse_conditions(one for one in reference.segments if table is None or one is not table[0])
+    refuse_stray(reference, table)
     if table is not None:
         rows_of, column = table
         columns, rows = select_rows(run, rows_of.name, column, rows_of.conditions)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mprun.metrics import statistics
 from mprun.model.frozen import Frozen
+from mprun.model.metric import relative_change
 from mprun.model.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -86,10 +87,7 @@ class ComparedMetric(Frozen):
     @property
     def change(self) -> float | None:
         """The relative change: 0.02 if the second value is more than the first by 2 % of its size."""
-        if self.first is None or self.second is None or not self.first:
-            return None
-        change = self.second / self.first - 1
-        return change if self.first > 0 else -change
+        return None if self.first is None or self.second is None else relative_change(self.first, self.second)
 
     def to_json(self) -> dict[str, object]:
         gap, share = self.difference, self.ratio

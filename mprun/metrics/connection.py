@@ -134,6 +134,11 @@ def servers_of(peer: Host, paths: Sequence[FlowPath]) -> set[str]:
     return {path.destination for path in paths} | {local for local, *_ in peer.sockets}
 
 
+def subflows_of(connections: Iterable[Connection]) -> list[Subflow]:
+    """Return the subflows of all connections, in their order."""
+    return [subflow for connection in connections for subflow in connection.subflows]
+
+
 def goes_forward(subflows: Iterable[Subflow]) -> bool:
     """Check whether the client sent more of the subflows' payload than its server did."""
     return sum(one.bytes_acked - one.bytes_received for one in subflows) >= 0
@@ -179,7 +184,7 @@ def find_brief(connections: Sequence[Connection], idle_ns: int, wanted: int) -> 
     lacking = [connection for connection in connections if len(connection.subflows) < wanted]
     longest_ns = JOIN_ROUND_TRIPS * idle_ns
     if len(lacking) < len(connections):
-        subflows = [subflow for connection in connections for subflow in connection.subflows]
+        subflows = subflows_of(connections)
         loaded_ns = 1000 * max(end.srtt_us for subflow in subflows for end in (subflow.client, subflow.server))
         longest_ns = JOIN_ROUND_TRIPS * max(idle_ns, loaded_ns) + FIRST_TIMEOUT_NS
     return tuple(one for one in lacking if one.lived_ns is not None and one.lived_ns < longest_ns)

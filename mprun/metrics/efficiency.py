@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.capacity import cross, find_capacity
-from mprun.metrics.connection import Subflow, addresses_at, counts_forward, goes_forward
+from mprun.metrics.connection import addresses_at, counts_forward, goes_forward, subflows_of
 from mprun.metrics.diagnosis import is_left_alone
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
@@ -116,7 +116,7 @@ def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readi
     flow = one.flow
     began_ns, ended_ns = _find_span(one)
     mine = sockets.filter(flow=flow.name, host=flow.source).sort("time_ns", maintain_order=True)
-    carried_bytes = "bytes_acked" if goes_forward(_subflows(one)) else "bytes_received"
+    carried_bytes = "bytes_acked" if goes_forward(subflows_of(one.connections)) else "bytes_received"
     columns = ("time_ns", "connection", "path", *ENDS, carried_bytes)
     samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
     of_paths = carry(samples, began_ns, ended_ns)
@@ -132,7 +132,7 @@ def explain_efficiency(
 
     efficiency: the flow's efficiency.best; None if it has none.
     """
-    flow, is_forward = one.flow, counts_forward(one.flow, goes_forward(_subflows(one)))
+    flow, is_forward = one.flow, counts_forward(one.flow, goes_forward(subflows_of(one.connections)))
     capacity = find_capacity(evidence.intent, flow, is_forward)
     if efficiency is None or efficiency.value >= GOOD or capacity is None:
         return Readings()
@@ -192,10 +192,6 @@ def _find_span(one: FlowConnections) -> tuple[int, int]:
     if one.flow.duration_ns is not None:
         ended_ns = min(ended_ns, one.began_ns + one.flow.duration_ns - last_ns)
     return began_ns, ended_ns
-
-
-def _subflows(one: FlowConnections) -> Iterator[Subflow]:
-    return (subflow for connection in one.connections for subflow in connection.subflows)
 
 
 def _find_samples(

@@ -9,9 +9,9 @@ from functools import partial
 from mprun.metrics.claim_check import MeasuredRun, TableColumns, select_rows
 from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
-from mprun.statements.claim import column_unit, split_table
+from mprun.statements.claim import column_unit, refuse_stray, split_table
 from mprun.statements.evaluation import evaluate
-from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value, refuse_conditions
+from mprun.statements.expression import Expression, ExpressionError, Reference, UnknownName, Value
 
 # The statement is evaluated at each time, with all rows until then, so the work grows with the square of this number.
 MOST_TIMES = 10_000
@@ -64,7 +64,7 @@ def _read(reference: Reference, run: MeasuredRun) -> _Series:
     if table is None:
         raise UnknownName("is known only at the end of a run: name a column of a table, as TABLE[flow=bulk].COLUMN")
     (segment, column) = table
-    refuse_conditions(reference.segments[1:])
+    refuse_stray(reference, table)
     columns, rows = select_rows(run, segment.name, column, segment.conditions)
     known_ns = _times_ns(segment.name, columns)
     unit, scale = column_unit(column)

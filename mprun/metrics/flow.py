@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.metrics.capacity import find_capacity
-from mprun.metrics.connection import count_resent, find_connections, ports_towards
+from mprun.metrics.connection import count_resent, find_connections, ports_towards, subflows_of
 from mprun.metrics.evidence import Evidence, FlowOutputs, parse
 from mprun.metrics.handover import measure_handover, tell_handovers_seen
 from mprun.metrics.interference import on_paths
@@ -186,8 +186,7 @@ def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence
     are_of_all = "retransmits" in tool.METRICS and "losses" not in tool.METRICS
     if are_of_all and (result.server_ports or flow.protocol == "mptcp"):
         # the count that a tool reads from its socket is that of the first subflow, as are the losses of short flows
-        every = [subflow for connection in connections for subflow in connection.subflows]
-        yield Readings(name_metrics(flow.name, count_resent(flow, every), metrics_of(flow)))
+        yield Readings(name_metrics(flow.name, count_resent(flow, subflows_of(connections)), metrics_of(flow)))
     yield count_subflows(flow, connections, evidence)
     if flow.protocol == "mptcp":
         uses = carried(flow, connections, one.began_ns)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mprun.metrics.connection import Connection, addresses_at, goes_forward
+from mprun.metrics.connection import Connection, addresses_at, goes_forward, subflows_of
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import DataProgress
 from mprun.metrics.readings import Readings, name_metrics
@@ -117,7 +117,7 @@ def measure_handover(flow: AddressedFlow, connections: Sequence[Connection], evi
             handover = find_handover(at_client, at_server, failure.begin_ns, failure.watched_until_ns)
             if handover is not None:
                 handovers.append((failure, handover))
-    every = [subflow for connection in connections for subflow in connection.subflows]
+    every = subflows_of(connections)
     sender = evidence.intent.host(flow.source if goes_forward(every) else flow.destination)
     return _tell_handover(flow, handovers, sender)
 

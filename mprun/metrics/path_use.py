@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.metrics.capacity import find_capacity
-from mprun.metrics.connection import Connection, counts_forward, goes_forward
+from mprun.metrics.connection import Connection, counts_forward, goes_forward, subflows_of
 from mprun.metrics.evidence import Logs
 from mprun.metrics.readings import Readings, measured, name_metrics
 from mprun.model.agent_report import Ended
@@ -63,7 +63,7 @@ def _doubt_probes(rtts_s: Mapping[str, float], intent: Intent) -> Iterator[str]:
 
 def carried(flow: AddressedFlow, connections: Sequence[Connection], began_ns: int) -> Uses:
     """Return what each path carried: the payload of its subflows. began_ns: the flow's begin, from time zero."""
-    every = [subflow for connection in connections for subflow in connection.subflows]
+    every = subflows_of(connections)
     is_forward = goes_forward(every)
     uses = {}
     for path in flow.paths:

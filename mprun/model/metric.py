@@ -187,6 +187,14 @@ def find_owned(name: str, owned: Mapping[str, Metrics]) -> tuple[Metric, str | N
     return find_metric(metrics_of(owner, owned), what)
 
 
+def relative_change(before: float, after: float) -> float | None:
+    """Return the change as a share of the size of the first value: 0.02 for 2 % more. None if this value is 0."""
+    if not before:
+        return None
+    change = after / before - 1
+    return change if before > 0 else -change
+
+
 def parse_bound(metric: Metric, value: object) -> float:
     """Parse a bound into the base unit: bit/s, s, 1 or bytes. Raises QuantityError."""
     unit = metric.unit

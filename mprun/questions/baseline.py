@@ -12,6 +12,7 @@ from typing import Literal
 
 from mprun.errors import SpecError
 from mprun.model.frozen import Frozen
+from mprun.model.metric import relative_change
 from mprun.model.run_files import RunEnvironment
 from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
@@ -164,8 +165,8 @@ def _say(one: BaselineDifference, text: str | None) -> str:
 def _change(one: BaselineDifference) -> str:
     if one.base is None or one.now is None or not one.name.startswith(VALUE):
         return ""
-    base, now = (float(text.partition(" ")[0]) for text in (one.base, one.now))
-    return f"{(now - base) / abs(base):+.3%}" if base else ""
+    change = relative_change(*(float(text.partition(" ")[0]) for text in (one.base, one.now)))
+    return "" if change is None else f"{change:+.3%}"
 
 
 def to_markdown(checked: Mapping[str, Sequence[BaselineDifference]]) -> str:

@@ -32,9 +32,9 @@ from mprun.questions.repository import History
 from mprun.runs import runner
 from mprun.runs.place import choose_place_of
 from mprun.runs.run_directory import RunDirectory
-from mprun.statements.claim import column_unit, split_table
+from mprun.statements.claim import column_unit, refuse_stray, split_table
 from mprun.statements.evaluation import check, evaluate
-from mprun.statements.expression import Expression, ExpressionError, Reference, Value, parse, refuse_conditions
+from mprun.statements.expression import Expression, ExpressionError, Reference, Value, parse
 
 BisectTerm = Literal["good", "bad", "skip"]
 
@@ -203,7 +203,7 @@ def check_names(fail_if: Expression, experiment: ExperimentSpec) -> None:
 
     def find_unit(reference: Reference) -> Unit:
         table = split_table(reference.within(_RUN))
-        refuse_conditions(one for one in reference.segments if table is None or one is not table[0])
+        refuse_stray(reference, table)
         return unit_of(reference.name, experiment) if table is None else column_unit(table[1])[0]
 
     try:

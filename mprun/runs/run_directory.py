@@ -647,7 +647,12 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise damaged(path, plain(f"{type(error).__name__}: {error}")[:200]) from error
+        raise damaged(path, name_error(error)) from error
+
+
+def name_error(error: Exception) -> str:
+    """Return an error that a damaged file may have caused in its reader, for a message."""
+    return plain(f"{type(error).__name__}: {error}")[:200]
 
 
 @contextlib.contextmanager

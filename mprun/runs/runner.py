@@ -49,8 +49,8 @@ from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
-from mprun.runs.run_directory import DAMAGE, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, reading
-from mprun.safety.text import name_some, plain
+from mprun.runs.run_directory import DAMAGE, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, name_error, reading
+from mprun.safety.text import name_some
 
 CALIBRATION = "calibration.json"
 CHANGED_INPUTS = "its inputs were changed after the run"
@@ -297,7 +297,7 @@ def restore_tables(run: RunDirectory) -> None:
         try:
             _measure(run, evidence)
         except DAMAGE as error:
-            reason = f"its tables cannot be made: {plain(f'{type(error).__name__}: {error}')[:200]}"
+            reason = f"its tables cannot be made: {name_error(error)}"
             doubt = "a file of it is damaged, or, if a new run has no tables either, mprun has a defect"
             raise MprunError(f"{run.path}: {reason}: {doubt}") from error
 

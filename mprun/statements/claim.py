@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mprun.model.frozen import Frozen
 from mprun.model.metric import Unit
-from mprun.statements.expression import Expression, Reference, Segment
+from mprun.statements.expression import Expression, Reference, Segment, refuse_conditions
 
 # The end of a column's name -> the kind of its unit, and the number of these units in a base unit. A division by it
 # gives the float of a literal: 9 ms of 9,000,000 ns is 9e6 / 1e9, and 9e6 * 1e-9 is a little more.
@@ -31,6 +31,11 @@ def split_table(reference: Reference) -> tuple[Segment, str] | None:
     """
     parts = reference.segments
     return (parts[1], parts[2].name) if len(parts) == 3 and parts[1].conditions else None
+
+
+def refuse_stray(reference: Reference, table: tuple[Segment, str] | None) -> None:
+    """Raise UnknownName if a name has conditions elsewhere than at its table. table: as `split_table` returns it."""
+    refuse_conditions(one for one in reference.segments if table is None or one is not table[0])
 
 
 class Claim(Frozen):

@@ -68,28 +68,32 @@ def test_the_slowest_way_sizes_the_queues(tmp_path: Path) -> None:
     assert queue.amount * 1514 == pytest.approx(100e6 / 8 * 0.05, rel=0.01)
 
 
-def test_a_queue_of_packets_that_becomes_one_of_bdps_is_sized_by_the_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("near", "far_delay", "given", "bits"),
+    [
+        # a queue of packets becomes one in BDPs
+        ("rate: 100mbit, queue: 80packets", "25ms", "queue: 1bdp", 100e6 * 0.05),
+        # a delay comes with the queue
+        (
+            "rate: 10mbit, delay: 20ms",
+            "5ms",
+            "delay: {forward: 200ms}, queue: 2bdp",
+            2 * 10e6 * (0.2 + 0.02 + 2 * 0.005),
+        ),
+    ],
+)
+def test_a_queue_in_bdps_that_an_event_gives_is_sized_by_the_path(
+    tmp_path: Path, near: str, far_delay: str, given: str, bits: float
+) -> None:
     (tmp_path / "topo.yaml").write_text(
         "version: 1\nnodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
-        "links:\n  - {name: l, between: [a, r], rate: 100mbit, queue: 80packets}\n  - {between: [r, b], delay: 25ms}\n"
-        "events: [{at: 1s, link: l, set: {queue: 1bdp}}]\n"
+        f"links:\n  - {{name: l, between: [a, r], {near}}}\n  - {{between: [r, b], delay: {far_delay}}}\n"
+        f"events: [{{at: 1s, link: l, set: {{{given}}}}}]\n"
     )
     (tmp_path / "xp.yaml").write_text(PING.replace("count: 1", "duration: 2s") % ("a", "b"))
     (change,) = allocate(load(tmp_path / "topo", tmp_path / "xp").spec).changes
     assert isinstance(change, LinkChange)
-    assert change.forward.queue == Queue(math.ceil(100e6 / 8 * 0.05 / 1514), "packets")
-
-
-def test_a_queue_in_bdps_counts_with_the_delay_that_comes_with_it(tmp_path: Path) -> None:
-    (tmp_path / "topo.yaml").write_text(
-        "version: 1\nnodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
-        "links:\n  - {name: l, between: [a, r], rate: 10mbit, delay: 20ms}\n  - {between: [r, b], delay: 5ms}\n"
-        "events: [{at: 1s, link: l, set: {delay: {forward: 200ms}, queue: 2bdp}}]\n"
-    )
-    (tmp_path / "xp.yaml").write_text(PING.replace("count: 1", "duration: 2s") % ("a", "b"))
-    (change,) = allocate(load(tmp_path / "topo", tmp_path / "xp").spec).changes
-    assert isinstance(change, LinkChange)
-    assert change.forward.queue == Queue(math.ceil(2 * 10e6 / 8 * (0.2 + 0.02 + 2 * 0.005) / 1514), "packets")
+    assert change.forward.queue == Queue(math.ceil(bits / 8 / 1514), "packets")
 
 
 @pytest.mark.parametrize(

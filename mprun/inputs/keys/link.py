@@ -16,7 +16,7 @@ from mprun.inputs.keys.impairment import ChanceBoth, DelayBoth, JitterBoth, Loss
 from mprun.inputs.keys.profile import PROFILES
 from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
 from mprun.model.problem import ValuePath, tell_unknown
-from mprun.model.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Reorder
+from mprun.model.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Queue, Reorder
 from mprun.model.units import DELAY, MOST_QUEUE_BYTES
 
 
@@ -107,8 +107,8 @@ def find_disagreements(forward: Direction, reverse: Direction, frame_bytes: int)
                 if other.rate_bit_per_s is None
                 else f"has no effect in {lacks}, which has no rate: write one, or a queue as in '{{{has}: 100packets}}'"
             )
-        elif direction.queue is not None and direction.queue.unit == "bytes":
-            problems |= _refuse_queue(direction, frame_bytes)
+        elif direction.queue is not None and direction.rate_bit_per_s and direction.queue.unit == "bytes":
+            problems |= _refuse_queue(direction.queue, direction.rate_bit_per_s, frame_bytes)
         if message := _explain_cut_jitter(direction):
             problems[("jitter",)] = message
         if direction.reorder is not None and not direction.delay_ns:
@@ -133,14 +133,11 @@ def _explain_cut_jitter(direction: Direction) -> str | None:
     )
 
 
-def _refuse_queue(direction: Direction, frame_bytes: int) -> dict[ValuePath, str]:
+def _refuse_queue(queue: Queue, rate: int, frame_bytes: int) -> dict[ValuePath, str]:
     """The problem of a queue of bytes or time that no frame would pass, or that Linux cannot have. Empty if it can.
 
     A queue of some time always holds at least one frame, as rates may change.
     """
-    queue, rate = direction.queue, direction.rate_bit_per_s
-    if queue is None or rate is None or queue.unit not in ("bytes", "time"):
-        return {}
     held_bytes = queue.amount * (rate / 8e9 if queue.unit == "time" else 1)
     if held_bytes > MOST_QUEUE_BYTES:
         return {("queue",): f"holds {held_bytes:.0f} bytes, and Linux counts 4 GB at most: write it in packets"}
@@ -169,9 +166,9 @@ class LinkProperties(DirectionProperties):
         ways = self.directions()
         problems = self.find_problems(*ways)
         yield from super().find_conflicts()
-        for direction in ways:
-            if direction.queue is not None and direction.queue.unit == "time":
-                problems = _refuse_queue(direction, self.mtu + HEADER_BYTES) | problems
+        for way in ways:
+            if way.queue is not None and way.rate_bit_per_s and way.queue.unit == "time":
+                problems = _refuse_queue(way.queue, way.rate_bit_per_s, self.mtu + HEADER_BYTES) | problems
         yield from problems.items()
 
     def find_problems(self, forward: Direction, reverse: Direction) -> dict[ValuePath, str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from mprun.captures import tshark
-from mprun.engines import capability, machine_mptcp
+from mprun.engines import capability, machine_mptcp, trial
 from mprun.engines.agent_process import find_library, find_program, unshare_command
 from mprun.errors import MachineError, SpecError
 from mprun.inputs import user_configuration
@@ -76,15 +76,9 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
     yield _program("ovs-vswitchd", capability.SWITCH_PROGRAMS["ovs-vswitchd"], "OpenFlow switches")
     yield _of_package("mptcpize", "both", capability.mptcp_library(), "mptcpize")
     yield _program("nft", capability.FILTER["nft"], "middleboxes")
-    try:
-        kernel = store.find_kernel()
-        current = store.is_current(kernel)
-        says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
-        yield MachineCheck("experiment kernel", "virtual", current, says, "mprun kernel build")
-    except MachineError as error:
-        yield MachineCheck("experiment kernel", "virtual", False, str(error), "mprun kernel build")
     traces = capability.can_trace()
     yield MachineCheck("ptrace", "virtual", traces, "allowed" if traces else "refused to this user", here.trace_remedy)
+    yield from _kernel_checks(traces)
     version = landlock.abi()
     says = f"Landlock, ABI {version}" if version else place.UNCONFINED
     mend = "boot a kernel from 5.13 on with lsm=...,landlock; --allow-exec needs --unconfined until then"
@@ -113,6 +107,21 @@ def _all_checks(here: Surroundings) -> Iterator[MachineCheck]:
         buffers = capability.can_buffer_captures()
         says = "64 kB" if buffers else "4 kB; this machine's AppArmor profile of tcpdump allows no more"
         yield MachineCheck("capture buffer", "fast captures in the real engine", buffers, says)
+
+
+def _kernel_checks(can_start: bool) -> Iterator[MachineCheck]:
+    """Check the experiment kernel: whether it exists, and whether it starts on this processor."""
+    name, remedy = "experiment kernel", "mprun kernel build"
+    try:
+        kernel = store.find_kernel()
+        current = store.is_current(kernel)
+        says = f"{kernel.version}, {kernel.digest[:12]}" + ("" if current else ", of another version of mprun")
+        if can_start:
+            trial.boot_and_ask(kernel, ["list:/proc/version"])
+            says += ", starts"
+        yield MachineCheck(name, "virtual", current, says, remedy)
+    except MachineError as error:
+        yield MachineCheck(name, "virtual", False, str(error), remedy)
 
 
 def _configuration() -> Iterator[MachineCheck]:

@@ -276,6 +276,7 @@ def test_an_ordinary_users_path_is_enough(mprun: Callable[..., Result], files: P
 def test_doctor_and_kernel_tell_of_this_machine(mprun: Callable[..., Result]) -> None:
     checks = {check["name"]: check for check in json.loads(mprun("doctor", "--json").out)}
     assert checks["experiment kernel"]["ok"]
+    assert checks["experiment kernel"]["says"].endswith(", starts")
     assert all(check["mend"] for check in checks.values() if check["name"] in ("tc", "iperf3", "mptcpize"))
     mptcp = {name: check["says"] for name, check in checks.items() if name.startswith("mptcp: ")}
     if checks["kernel: mptcp"]["ok"]:

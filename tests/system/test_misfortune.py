@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -292,12 +293,16 @@ def test_a_cache_that_cannot_be_written_to(files: Path, mprun: Callable[..., Res
 def test_no_room_for_the_kernels_memory(files: Path, on_disk: Path) -> None:
     shutil.copytree(files, on_disk, dirs_exist_ok=True)
     (on_disk / "small").mkdir()
-    shell = 'mount -t tmpfs -o size=30m none small && mount -t tmpfs -o size=1m none /dev/shm && exec "$@"'
-    prefix = ["unshare", "--mount", "sh", "-c", shell, "sh"]
+    shell = 'mount -t tmpfs -o size=SIZE none small && mount -t tmpfs -o size=1m none /dev/shm && exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", shell.replace("SIZE", "30m"), "sh"]
     env = environment(TMPDIR=str(on_disk / "small"))
     result = call("-t", "topo", "-x", "xp", "--engine", "virtual", cwd=on_disk, prefix=prefix, env=env)
     assert result.status == 1
     assert f"its memory is a file in {on_disk}/small, of 10" in result.err
+    prefix[4] = shell.replace("SIZE", "5m")
+    told = call("doctor", "--json", cwd=on_disk, prefix=prefix, env=env)
+    kernel = next(check for check in json.loads(told.out) if check["name"] == "experiment kernel")
+    assert (kernel["ok"], "gave no answers" in kernel["says"]) == (False, True)
 
 
 @needs_root

@@ -70,7 +70,8 @@ PAGE_PREFIX, COMPARISON_PREFIX = "figures-", "comparison-"
 INCOMPLETE = "incomplete"
 MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20
-PIECE_BYTES = 4 << 20
+# Smaller than the blocks that malloc(3) takes from the system and gives back each time.
+PIECE_BYTES = 64 << 10
 # The log of a kernel: the first messages, about the machine, depend on the host.
 KERNEL_LOG = "kernel_log"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from mprun.metrics.cell_run import CellRun
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, need, stdev, t_interval
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
-from mprun.model.run_summary import KINDS, Kind, Symbol
+from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Symbol
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import (
     CellRepeat,
@@ -118,7 +118,9 @@ def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:
 
 def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
     """Yield each expectation of a cell with the number of the cell's runs in which it held."""
-    for n, expectation in enumerate(rows[0].summary.expectations if rows else ()):
+    # a run whose worker died has no verdicts
+    judged: Sequence[ExpectationVerdict] = max((row.summary.expectations for row in rows), key=len, default=())
+    for n, expectation in enumerate(judged):
         verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]
         yield CellVerdict(**expectation.bounds, held=sum(one.held for one in verdicts), of=len(rows))
 

@@ -186,6 +186,13 @@ def test_a_run_in_error_is_in_no_statistics() -> None:
     assert judged.held
 
 
+def test_the_expectations_of_a_cell_do_not_depend_on_its_first_run() -> None:
+    """The worker of the first run died, and its summary has no verdicts."""
+    rows = [CellRun(0, 1, "", PASSED._replace(status="error")), CellRun(0, 2, "", summary(0.5, held=False))]
+    (cell,) = sum_up([make_cell()], rows, [2])
+    assert [(one.metric, one.held, one.of) for one in cell.expectations] == [("bulk.goodput", 0, 2)]
+
+
 def test_an_axis_keeps_its_values_beside_the_columns_of_runs() -> None:
     cells = [make_cell(f"seed={seed}", seed=seed, run="4mbit") for seed in (7, 8)]
     table = tabulate(cells, ROWS)

@@ -40,7 +40,7 @@ def show_sweep(
     metrics = _choose(cells, wanted, sweep.record.show)
     rows = [[*axes, "runs", *metrics]]
     for cell in cells:
-        means = (format_mean(cell.metrics.get(name), confidence) for name in metrics)
+        means = (format_mean(cell, name, confidence) for name in metrics)
         rows.append([*(spell_scalar(cell.values.get(name, "")) for name in axes), _runs(cell), *means])
     click.echo()
     show_table(rows, len(axes), repeated=len(axes) + 1)

@@ -55,18 +55,21 @@ def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | N
     return {95: metric.t95, 99: metric.t99}.get(round(confidence * 100))
 
 
-def format_mean(metric: Statistic | None, confidence: float) -> str:
-    """Return the mean over the runs of a cell, from a sweep's summary, with half its t interval if it has one."""
+def format_mean(cell: CellSummary, name: str, confidence: float) -> str:
+    """Return the mean of a metric over the runs of a cell, with half its t interval if it has one.
+
+    If not all runs measured the metric, their number follows.
+    """
+    metric = cell.metrics.get(name)
     if metric is None:
         return "-"
     mean = format_measured(metric.mean, metric.unit)
-    interval = interval_of(metric, confidence)
-    if interval is None:
-        return mean
-    low, high = interval
-    number, space, unit = mean.partition(" ")
-    factor = factor_of(unit)
-    return f"{' ± '.join(align(metric.mean / factor, (high - low) / 2 / factor, Decimal(number)))}{space}{unit}"
+    if (interval := interval_of(metric, confidence)) is not None:
+        low, high = interval
+        number, space, unit = mean.partition(" ")
+        factor = factor_of(unit)
+        mean = " ± ".join(align(metric.mean / factor, (high - low) / 2 / factor, Decimal(number))) + space + unit
+    return mean if metric.count == cell.runs.total else f"{mean} ({metric.count} run{'s' * (metric.count > 1)})"
 
 
 def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Literal
 from mprun.model.frozen import Frozen
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
-from mprun.model.sweep_files import Statistic, SweepSummary
+from mprun.model.sweep_files import CellSummary, Statistic, SweepSummary
 from mprun.model.units import factor_of, format_measured
 from mprun.reports.metrics import align, interval_of
 from mprun.safety.cell import Number, write_cell
@@ -33,19 +33,27 @@ class PaperTable(Frozen):
 
 
 def of_sweep(summary: SweepSummary, metrics: Sequence[str], confidence: float) -> PaperTable:
-    """Return a row for each cell: its values, its runs, and the mean of each metric with half its t interval."""
+    """Return a row for each cell: its values, its measured runs, and each metric's mean with half its t interval."""
     cells = summary.cells
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
     columns = [_column(name, [cell.metrics.get(name) for cell in cells], confidence) for name in metrics]
     rows = tuple(
         (
             *(spell_scalar(cell.values.get(name, "")) for name in axes),
-            Number(str(cell.runs.total)),
+            _count(cell, metrics),
             *(column[1][n] for column in columns),
         )
         for n, cell in enumerate(cells)
     )
     return PaperTable((*axes, "runs", *(column[0] for column in columns)), rows, len(axes))
+
+
+def _count(cell: CellSummary, metrics: Sequence[str]) -> Number:
+    """Return the number of the runs that the means of a cell are of, or its range."""
+    counts = sorted({cell.metrics[name].count for name in metrics if name in cell.metrics}) or [
+        cell.runs.total - cell.runs.error
+    ]
+    return Number(" to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))))
 
 
 def of_run(summary: Summary, metrics: Sequence[str]) -> PaperTable:

@@ -163,7 +163,7 @@ def _grid(study: Study, metrics: Sequence[str]) -> Grid:
         count = cell.runs.total
         told = f"{count} of {cell.needed}" if count < cell.needed else str(count)
         cells = [*(spell_scalar(cell.values.get(name, "")) for name in study.axes), told]
-        rows.append(PageRow((*cells, *(format_mean(cell.metrics.get(metric), study.confidence) for metric in metrics))))
+        rows.append(PageRow((*cells, *(format_mean(cell, metric, study.confidence) for metric in metrics))))
     title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
     return Grid(title, (*study.axes, "runs", *metrics), tuple(rows), len(study.axes))
 

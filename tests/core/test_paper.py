@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic, SweepSummary
 from mprun.reports import paper
@@ -34,6 +36,15 @@ def test_the_unit_of_a_column_is_that_of_its_largest_mean() -> None:
         ("c|d", "2%", Number("5"), Number("0.980", "0.080"), Number("2")),
     )
     assert table.names == 2
+
+
+def test_the_runs_of_a_row_are_those_of_its_means() -> None:
+    """Two of five runs ended with an error, and only one of the others has the second metric."""
+    three, one = (replace(metric(2, "1"), count=count) for count in (3, 1))
+    cell = CELL._replace(values={"cc": "reno"}, runs=RunCounts(3, 0, 2), metrics={"x.a": three, "x.b": one})
+    sweep = SWEEP._replace(cells=(cell,))
+    assert paper.of_sweep(sweep, ["x.a"], 0.95).rows == (("reno", Number("3"), Number("2")),)
+    assert paper.of_sweep(sweep, ["x.a", "x.b"], 0.95).rows[0][1] == Number("1 to 3")
 
 
 def test_latex() -> None:

@@ -23,7 +23,7 @@ from mprun.cli import group
 from mprun.inputs.loading import load
 from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
-from mprun.model.sweep_files import Statistic
+from mprun.model.sweep_files import RunCounts, Statistic
 from mprun.model.units import format_measured
 from mprun.model.wording import say_change
 from mprun.reports import figure, palette
@@ -38,6 +38,7 @@ from mprun.reports.run_figures import draw_run, lacking
 from mprun.reports.text_chart import list_marks, to_text
 from mprun.workloads.tool import summarize_delays
 from tests.hostile import copy_run
+from tests.summaries import CELL
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("painted_once")]
 
@@ -636,8 +637,17 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
 )
 def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: str) -> None:
     metric = Statistic(unit, 2, mean, mean, t95=(mean - half, mean + half))
-    assert format_mean(metric, 0.95) == text
-    assert format_mean(replace(metric, t95=None), 0.95) == format_measured(mean, unit)
+    cell = CELL._replace(runs=RunCounts(2, 0, 0), metrics={"a.b": metric, "a.c": replace(metric, t95=None)})
+    assert format_mean(cell, "a.b", 0.95) == text
+    assert format_mean(cell, "a.c", 0.95) == format_measured(mean, unit)
+
+
+def test_a_mean_of_some_runs_has_their_number() -> None:
+    """Of five runs, two ended with an error, and one of the others has no value."""
+    metric = Statistic("1", 2, 3.0, 3.0, t95=(2.0, 4.0))
+    cell = CELL._replace(runs=RunCounts(3, 0, 2), metrics={"a.b": metric, "a.c": replace(metric, count=1, t95=None)})
+    assert format_mean(cell, "a.b", 0.95) == "3.0 ± 1.0 (2 runs)"
+    assert format_mean(cell, "a.c", 0.95) == "3 (1 run)"
 
 
 def test_marks_in_a_terminal() -> None:

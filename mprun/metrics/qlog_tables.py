@@ -109,16 +109,20 @@ def _find_zero(flow: AddressedFlow, client: QlogTrace, outputs: FlowOutputs) -> 
 
 
 def _find_lag_ms(client: QlogTrace, server: QlogTrace) -> float:
-    """Return how much later the server's trace begins than the client's, from the first exchange of packets."""
+    """Return how much later the server's trace begins than the client's, from the first packet that arrived each way.
 
-    def first(trace: QlogTrace, name: str) -> float | None:
-        return next((event.at_ms for event in trace.events if event.name == name), None)
+    The first packet of an end may have been lost, and a server that sends a Retry begins its trace after it.
+    """
 
-    sent, answered = first(client, "packet_sent"), first(client, "packet_received")
-    arrived, answer = first(server, "packet_received"), first(server, "packet_sent")
-    if sent is None or answered is None or arrived is None or answer is None:
+    def first(sender: QlogTrace, receiver: QlogTrace) -> tuple[float, float] | None:
+        sent = {_identify(event): event.at_ms for event in reversed(sender.events) if event.name == "packet_sent"}
+        arrived = (event for event in receiver.events if event.name == "packet_received")
+        return next(((sent[key], one.at_ms) for one in arrived if (key := _identify(one)) in sent), None)
+
+    there, back = first(client, server), first(server, client)
+    if there is None or back is None:
         return 0.0
-    return sent + ((answered - sent) - (answer - arrived)) / 2 - arrived
+    return (there[0] - there[1] + back[1] - back[0]) / 2
 
 
 def _name_paths(flow: AddressedFlow, trace: QlogTrace | None) -> Mapping[int | None, str | None]:

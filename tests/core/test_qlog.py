@@ -264,6 +264,19 @@ def test_packets_have_the_name_of_their_path_and_one_clock() -> None:
     assert packets[0]["frames"] == "crypto"
 
 
+def test_the_clocks_of_both_ends_are_one_if_the_first_packet_was_lost() -> None:
+    """The second packet leaves after 1 s and arrives after 20 ms, when the server's trace begins."""
+    client = sequence(
+        packet(0, "sent", 0, kind="initial"),
+        packet(1000, "sent", 1, kind="initial"),
+        packet(1041, "received", 0, kind="initial"),
+    )
+    server = sequence(packet(0, "received", 1, kind="initial"), packet(1, "sent", 0, kind="initial"))
+    packets = tables_of(placed("tquic", multipath=False), Left(client_sqlog=client, server_sqlog=server))
+    times = [one["time_ns"] // MS for one in packets["qlog_packets"] if one["end"] == "server"]
+    assert times == [1520, 1521]
+
+
 def test_a_loss_has_a_path_if_one_path_alone_sent_a_packet_of_this_number() -> None:
     packets = tables_of(placed("noq"), Left(client_sqlog=CLIENT, server_sqlog=SERVER))["qlog_packets"]
     assert [(one["packet"], one["path"]) for one in packets if one["event"] == "lost"] == [(2, "path1"), (1, None)]

@@ -118,8 +118,10 @@ def draw(study: Study, plot: Plot, number: int) -> Chart | None:
     left_out += len(facets) - len(panels)
     up = ChartAxis(metric, unit, "log" if "y" in plot.log else "linear")
     caption = _caption(study, having, metric, form)
-    below = sum(y <= 0 for panel in panels for one in panel.series for y in one.y) if "y" in plot.log else 0
-    if below:
+    is_log = ("x" in plot.log and not along.categories, "y" in plot.log)
+    shown = (one for panel in panels for one in panel.series)
+    pairs = (pair for one in shown for pair in zip(one.x, one.samples or [[y] for y in one.y], strict=True))
+    if below := sum((is_log[0] and x <= 0) or (is_log[1] and y <= 0) for x, values in pairs for y in values):
         caption += f" {below} of its values are not above zero, where a logarithmic axis has no place."
     if left_out:
         caption += f" Not shown for lack of room: {left_out} more series or plots; name fewer axes, or exclude values."

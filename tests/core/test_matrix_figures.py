@@ -97,6 +97,18 @@ def test_a_logarithmic_scale_is_drawn_and_says_what_it_has_no_place_for() -> Non
     assert "1 of its values are not above zero" in chart.caption
 
 
+def test_a_value_without_a_place_on_a_logarithmic_axis_is_told() -> None:
+    """Of an axis of the matrix, or of the runs in a box."""
+    found = study({"path0.rate": ["5mbit"], "loss": ["0%", "1%", "2%"]})
+    line = draw(found, Plot(metric="bulk.goodput", over="loss", log=("x",)), 0)
+    samples = [{"bulk.goodput": [0.0, 1e6]}, *found.samples[1:]]
+    box = draw(replace(found, samples=samples), Plot(metric="bulk.goodput", over="loss", form="box", log=("y",)), 0)
+    assert line is not None
+    assert box is not None
+    assert "1 of its values are not above zero" in line.caption
+    assert "1 of its values are not above zero" in box.caption
+
+
 def test_a_cell_that_is_not_there_is_empty_in_a_map() -> None:
     whole = study({"cc": ["cubic", "reno"], "path0.rate": ["5mbit", "10mbit"]})
     cut = Study(whole.cells[:-1], whole.samples[:-1], whole.axes)

@@ -11,6 +11,7 @@ from pydantic import Field
 from mprun.inputs.keys.field import Name, Width
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.axis import read_axis
+from mprun.model.metric import PASSED
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Plot, PlotForm, SampleKind, SeriesName
 
@@ -126,6 +127,9 @@ class PlotEntry(FileModel):
             elif len(set(self.log)) < len(self.log):
                 yield "log", "has an entry twice: remove one"
         fitting = FORMS[self.series] if self.series else TABLE_FORMS if self.table else METRIC_FORMS
+        if self.metric == PASSED:
+            # a cell has one share, and no values of its runs
+            fitting = tuple(form for form in fitting if form != "box")
         if self.form is not None and self.form not in fitting:
             yield "form", f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
 

@@ -29,6 +29,8 @@ _TEXTS = (
 # The type of outgoing packets (packet(7), PACKET_OUTGOING).
 _OUTGOING = 4
 _UDP_HEADER_BYTES = 8
+# Fields of TCP, UDP and SCTP. An ICMP error has those of the packet that it quotes.
+_TRANSPORT = list(FIELDS)[list(FIELDS).index("tcp_source_port") :]
 # IANA's numbers of the protocols that occur in runs.
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp"}
 
@@ -59,6 +61,8 @@ def read_packets(text: bytes, point: ObservationPoint, zero_epoch_ns: int) -> po
     table = table.with_columns(pl.col(name).str.split(",").list.first() for name in several)
     numbers = [name for name in FIELDS if name not in _TEXTS]
     outer = name_values(pl.coalesce("ipv4_protocol", "ipv6_protocol"), PROTOCOLS)
+    quoted = outer.is_in(["icmp", "icmpv6"]).fill_null(False)
+    table = table.with_columns(pl.when(~quoted).then(pl.col(name)).alias(name) for name in _TRANSPORT)
     lengths = table.select("chunks", "chunk_lengths").unique().drop_nulls()
     known = {f"{chunks}|{sizes}": user_bytes(chunks, sizes) for chunks, sizes in lengths.iter_rows()}
     carried = pl.concat_str("chunks", "chunk_lengths", separator="|").replace_strict(

@@ -235,7 +235,9 @@ class CaptureConnections:
 
     def _data(self, way: Way, packet: TcpPacket, kinds: tuple[int, ...], acked: int | None) -> tuple[Any, ...]:
         """Follow a packet with payload. Return the values of the columns `ADDED`."""
-        seq, payload, dsn, ssn, mapped = packet.seq, packet.payload_bytes, packet.dsn, packet.ssn, packet.mapping_bytes
+        payload, dsn, ssn, mapped = packet.payload_bytes, packet.dsn, packet.ssn, packet.mapping_bytes
+        # data of a SYN follows the number of the SYN (RFC 7413)
+        seq = packet.seq + bool(packet.flags & SYN)
         subflow, stream = way.subflow, way.stream
         connection = subflow.connection
         if way.start is None:

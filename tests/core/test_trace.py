@@ -194,6 +194,18 @@ def test_plain_tcp_over_ipv6() -> None:
     assert (connection["source"], connection["forward_retransmissions"]) == ("fd00::1", 1)
 
 
+def test_data_of_a_syn_begins_the_data() -> None:
+    """As with TCP Fast Open. The sequence number of the SYN stands before the first byte."""
+    sent = [
+        line(0, ONE, SERVER, SYN, seq=100, tcp_payload=30),
+        line(0.1, SERVER, ONE, SYN | ACK, seq=900),
+        line(0.2, ONE, SERVER, ACK, seq=131, tcp_payload=20),
+    ]
+    one, rows = trace(sent)
+    assert [(row["subflow_offset_bytes"], row["in_order_bytes"]) for row in (rows[0], rows[2])] == [(0, 30), (30, 50)]
+    assert one.tell_connections()[0]["forward_bytes"] == 50
+
+
 def test_a_forwarding_node_counts_each_packet_once() -> None:
     packet = {"seq": 100, "tcp_payload": 70}
     arrives, leaves = ({**packet, "packet_type": kind} for kind in (0, 4))
@@ -223,6 +235,20 @@ def test_what_is_no_tcp_is_a_packet_too() -> None:
     ping[list(FIELDS).index("ipv4_protocol")] = "1,6"
     _, rows = trace(["\t".join(ping), *HANDSHAKE])
     assert (rows[0]["protocol"], rows[0]["connection"], rows[1]["connection"]) == ("icmp", None, 0)
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        {"ipv4_protocol": "1,6", "tcp_payload": 1448},
+        {"ipv4_protocol": "1,17", "seq": "", "ack": "", "tcp_payload": "", "udp_length": 1008},
+    ],
+)
+def test_an_error_of_icmp_has_nothing_of_the_packet_that_it_quotes(quoted: dict[str, Any]) -> None:
+    _, [row] = trace([line(0, SERVER, ONE, ACK, **quoted)])
+    known = [name for name, value in row.items() if value is not None]
+    assert row["protocol"] == "icmp"
+    assert known[-4:] == ["protocol", "source", "destination", "length_bytes"]
 
 
 def test_a_packet_that_is_cut_within_its_tcp_header_belongs_to_no_connection() -> None:

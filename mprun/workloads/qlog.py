@@ -7,7 +7,7 @@ differ in their category only. The category is left out here. A file may have se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mprun.model.frozen import Frozen
@@ -24,6 +24,10 @@ _NAMES = {"recovery_metrics_updated": "metrics_updated", "loss_timer_updated": "
 _LARGEST = (1 << 62) - 1
 # Times from 1970 until the year 2200 are below this.
 _MOST_MS = 8e12
+# The formats of times that count from the event before.
+_DELTA = ("delta", "relative_to_previous_event")
+# The fields that all events share, and the events.
+_Records = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]
 # Packets with application data (RFC 9000 17.3.1).
 ONE_RTT = "1RTT"
 QuicFrame = Mapping[str, Any]
@@ -85,16 +89,31 @@ def read(content: bytes) -> QlogTrace:
     """Read the qlog of one end. Raises QlogError."""
     if len(content) > MOST_BYTES:
         raise QlogError(f"has more than {MOST_BYTES >> 20} MiB")
-    records = list(_sequence(content)) if SEPARATOR in content else _object(content)
+    common, records = _sequence(content) if SEPARATOR in content else _object(content)
     if not records:
         raise QlogError("has no events")
+    if common.get("time_format") in _DELTA:
+        records = list(_add_up(records))
     # a time as in time(2) is later than 2001
     is_unix = records[0]["time"] > 1e12 if isinstance(records[0].get("time"), int | float) else False
     return QlogTrace([_event(record) for record in records], is_unix)
 
 
-def _sequence(content: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the events of a JSON text sequence. The last record may be incomplete, as an end may be stopped."""
+def _add_up(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield events, whose times count from the event before, with times from the origin of the trace."""
+    total_ms = 0.0
+    for record in records:
+        at_ms = record.get("time")
+        if isinstance(at_ms, int | float) and abs(at_ms) < _MOST_MS:
+            total_ms += at_ms
+            record = {**record, "time": total_ms}
+        yield record
+
+
+def _sequence(content: bytes) -> _Records:
+    """Return the events of a JSON text sequence. The last record may be incomplete, as an end may be stopped."""
+    common: Mapping[str, Any] = {}
+    events = []
     records = [record for record in content.split(SEPARATOR) if record.strip()]
     for number, record in enumerate(records):
         if number > MOST_EVENTS:
@@ -103,19 +122,27 @@ def _sequence(content: bytes) -> Iterator[Mapping[str, Any]]:
             value = parse_json(record)
         except ValueError as error:
             if number == len(records) - 1:
-                return
+                break
             raise QlogError(f"record {number + 1} is not JSON: {error}") from None
         if isinstance(value, Mapping) and "name" in value:
-            yield value
+            events.append(value)
+        elif not number and isinstance(value, Mapping):
+            common = _common_of(value.get("trace"))
+    return common, events
 
 
-def _object(content: bytes) -> Sequence[Mapping[str, Any]]:
+def _common_of(trace: object) -> Mapping[str, Any]:
+    common = trace.get("common_fields") if isinstance(trace, Mapping) else None
+    return common if isinstance(common, Mapping) else {}
+
+
+def _object(content: bytes) -> _Records:
     """Return the events of the longest trace of a JSON object."""
     try:
         value = parse_json(content)
         traces = [value["trace"]] if "trace" in value else value["traces"]
-        events: Sequence[Mapping[str, Any]] = max((trace["events"] for trace in traces), key=len, default=[])
-        return [event for event in events if "name" in event]
+        longest: Mapping[str, Any] = max(traces, key=lambda trace: len(trace["events"]), default={"events": []})
+        return _common_of(longest), [event for event in longest["events"] if "name" in event]
     except (ValueError, LookupError, TypeError) as error:
         raise QlogError(f"is neither a JSON text sequence nor an object with traces: {error}") from None
 

@@ -67,6 +67,17 @@ def test_both_forms_are_read(form: Any) -> None:
     assert trace.events[0].size_bytes == 1000
 
 
+@pytest.mark.parametrize("time_format", ["delta", "relative_to_previous_event"])
+def test_times_from_the_event_before_are_added_up(time_format: str) -> None:
+    events = [packet(at_ms, "sent", number) for number, at_ms in enumerate((5, 0, 2.5))]
+    trace = {"common_fields": {"time_format": time_format}}
+    head, *others = ({"trace": trace}, *events)
+    text = b"".join(b"\x1e" + json.dumps(one).encode() for one in (head, *others))
+    one_object = json.dumps({"traces": [{**trace, "events": events}]}).encode()
+    for content in (text, one_object):
+        assert [one.at_ms for one in qlog.read(content).events] == [5, 5, 7.5]
+
+
 def test_the_last_record_of_a_stopped_end_may_be_cut_and_no_other() -> None:
     content = sequence(packet(0, "sent", 0), packet(1, "sent", 1))
     assert len(qlog.read(content[:-20]).events) == 1

@@ -390,11 +390,16 @@ def _draw_durations(
     """
     series = []
     nouns = []
+    endless = 0
     for table, when, what, seconds, noun in sources:
-        rows = evidence.read(table, "flow", when, what, flow=flow)
+        number = ("sequence",) if table in _COPIED and evidence.has(table, "sequence") else ()
+        rows = evidence.read(table, "flow", when, what, *number, flow=flow)
         if rows.is_empty():
             continue
+        if number:
+            rows = rows.unique(("flow", *number), keep="first", maintain_order=True)
         nouns.append(noun)
+        endless += rows[what].null_count()
         # curl does not report the start of concurrent requests
         known = rows.drop_nulls(what if form == "cdf" else [what, when])
         for (owner,), part in evidence.by_group(known):
@@ -408,10 +413,10 @@ def _draw_durations(
     stem = name if flow is None else f"{name}-{flow}"
     shown = tuple(series[:MOST_LINES])
     count = sum(len(each.y) for each in shown)
+    dropped = (f" Without {endless} that did not end." if endless else "") + say_dropped(shown, series)
     if form == "cdf":
         counted = f"{count} {noun if count > 1 else noun.removesuffix('s')}"
-        caption = f"Share of the {counted} whose {label} was no longer than that."
-        caption += say_dropped(shown, series)
+        caption = f"Share of the {counted} whose {label} was no longer than that.{dropped}"
         values = sorted(y for each in shown for y in each.y)
         is_wide = 0 < FAR * values[len(values) // 2] < values[-1] and values[0] > 0
         if is_wide:
@@ -419,8 +424,7 @@ def _draw_durations(
         along = ChartAxis(label, "s", "log" if is_wide else "linear")
         return Chart(stem, title, caption, form, along, ChartAxis("share", "share"), (Panel("", shown),))
     items = f"each of {count} {noun}" if count > 1 else f"the one {noun.removesuffix('s')}"
-    caption = f"The {label} of {items}, at the moment when it began."
-    caption += say_dropped(shown, series)
+    caption = f"The {label} of {items}, at the moment when it began.{dropped}"
     return over_time(evidence, (f"{stem}-time", f"{title} over time", label, "s"), caption, shown, form)
 
 
@@ -498,13 +502,17 @@ def _either(one: Draw, other: Draw) -> Draw:
     return lambda evidence, flow, form: one(evidence, flow, form) or other(evidence, flow, form)
 
 
+# Tables that have a row for each copy of a packet. As in the metrics, the first copy counts.
+_COPIED = ("datagrams", "pings")
 _DELAYS: Sequence[DurationSource] = (
-    ("requests", "start_ns", "delay_ns", lambda ns: ns * (1 / NS), "requests"),
-    ("datagrams", "sent_ns", "delay_ns", lambda ns: ns * (1 / NS), "datagrams"),
-    ("pings", "start_ns", "rtt_ms", lambda ms: ms * 1e-3, "pings"),
+    ("requests", "start_ns", "delay_ns", lambda ns: ns * (1 / NS), "answered requests"),
+    ("datagrams", "sent_ns", "delay_ns", lambda ns: ns * (1 / NS), "arrived datagrams"),
+    ("pings", "start_ns", "rtt_ms", lambda ms: ms * 1e-3, "answered pings"),
 )
 # a quotient has other last digits than the product above, and the figures of earlier runs have them
-_COMPLETIONS: Sequence[DurationSource] = (("flows", "start_ns", "completion_ns", lambda ns: ns / NS, "flows"),)
+_COMPLETIONS: Sequence[DurationSource] = (
+    ("flows", "start_ns", "completion_ns", lambda ns: ns / NS, "completed flows"),
+)
 _draw_delay = partial(_draw_durations, "delay", "Delay", _DELAYS)
 _draw_completion = partial(_draw_durations, "completion", "Completion time", _COMPLETIONS)
 

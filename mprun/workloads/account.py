@@ -42,7 +42,9 @@ def tell_requests(table: Mapping[str, Sequence[Any]]) -> str:
         start_ns = table["start_ns"][row]
         start = "" if start_ns is None else f"{start_ns / 1e9:.6f} s"
         size = "" if sizes is None else f"{sizes[row]:>10} "
-        lines.append(f"{number:7} {start:>12} {size}{table['delay_ns'][row] / 1e6:9.3f} ms")
+        delay_ns = table["delay_ns"][row]
+        delay = "no answer" if delay_ns is None else f"{delay_ns / 1e6:9.3f} ms"
+        lines.append(f"{number:7} {start:>12} {size}{delay:>12}")
     return "\n".join(lines) + "\n"
 
 

@@ -196,7 +196,7 @@ def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: 
     """Return a row for each request.
 
     start_ns: the start of the flow. Requests one after the other start when the previous one ends. curl does not report
-    the start of concurrent requests, which is then None.
+    the start of concurrent requests, which is then None, as the delay of a request without a whole answer is.
     """
     totals = [_ns(row["time_total"]) for row in rows]
     starts = [start_ns + sum(totals[:n]) if one_by_one else None for n in range(len(rows))]
@@ -211,7 +211,7 @@ def _table(rows: Sequence[Mapping[str, str]], sizes: Sequence[int], one_by_one: 
         "connect_ns": [_ns(row["time_connect"]) for row in rows],
         "handshake_ns": [_ns(row["time_appconnect"]) for row in rows],
         "first_byte_ns": [_ns(row["time_starttransfer"]) for row in rows],
-        "delay_ns": totals,
+        "delay_ns": [total if row["exitcode"] == "0" else None for row, total in zip(rows, totals, strict=True)],
     }
 
 

@@ -411,7 +411,7 @@ def test_usual_figures_are_those_with_data() -> None:
     requests = pl.LazyFrame({"flow": ["bulk"] * 2, "start_ns": [0, 10**9], "delay_ns": [5_000_000, 3_000_000]})
     charts = list(draw_run(evidence(goodput=goodput, requests=requests), []))
     assert [(chart.name, chart.form) for chart in charts] == [("goodput", "step"), ("delay", "cdf")]
-    assert "2 requests" in charts[1].caption
+    assert "2 answered requests" in charts[1].caption
 
 
 @pytest.mark.parametrize("form", ["cdf", "points"])
@@ -421,7 +421,7 @@ def test_flows_that_are_not_drawn_are_told_of(form: PlotForm) -> None:
     shown = RunData({"flows": pl.LazyFrame(columns)}, flows, {})
     (chart,) = draw_run(shown, [Plot(series="completion", form=form)])
     assert len(chart.panels[0].series) == 12
-    assert "24 flows" in chart.caption
+    assert "24 completed flows" in chart.caption
     assert "The first 12 of 15." in chart.caption
 
 
@@ -519,6 +519,21 @@ def test_pings_are_drawn_when_they_were_sent() -> None:
     (series,) = chart.panels[0].series
     assert list(series.x) == [0, 0.1, 0.3]
     assert list(series.y) == pytest.approx([0.040, 0.041, 0.042])
+
+
+def test_a_copy_of_a_packet_is_no_delay_of_its_own() -> None:
+    """As in the metrics. The second ping had two answers, and the third had none."""
+    columns = {"flow": ["bulk"] * 3, "sequence": [1, 2, 2], "start_ns": [0, 10**8, 10**8], "rtt_ms": [40.0, 41.0, 99.0]}
+    (chart,) = draw_run(evidence(pings=pl.LazyFrame(columns)), [Plot(series="delay")])
+    assert list(chart.panels[0].series[0].y) == pytest.approx([0.040, 0.041])
+    assert chart.caption.startswith("Share of the 2 answered pings whose delay")
+
+
+def test_flows_that_did_not_complete_are_told_of() -> None:
+    columns = {"flow": ["bulk"] * 3, "start_ns": [0, 1, 2], "completion_ns": [10**9, None, 2 * 10**9]}
+    (chart,) = draw_run(evidence(flows=pl.LazyFrame(columns)), [Plot(series="completion")])
+    told = "Share of the 2 completed flows whose completion time was no longer than that. Without 1 that did not end."
+    assert chart.caption == told
 
 
 def test_change_of_a_link_in_words(tmp_path: Path) -> None:

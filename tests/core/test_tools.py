@@ -297,6 +297,8 @@ def test_web_without_an_answer() -> None:
     result = web.parse(web_flow(), Left({"bulk": said}))
     assert result.error == "0 of 3 requests were answered: it said nothing"
     assert result.values == {"requests": 0, "bytes": 0}
+    assert result.tables["requests"]["delay_ns"] == [None]
+    assert result.accounts["bulk"].splitlines()[1].split()[-2:] == ["no", "answer"]
     assert web.parse(web_flow(), Left({"bulk": "curl: (6)"})).error == (
         "a line that curl never prints: zip() argument 2 is shorter than argument 1"
     )

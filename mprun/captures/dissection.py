@@ -160,7 +160,9 @@ def _read_all(
     quic_ports = {port for flow in intent.traffic if flow.protocol == "quic" for port in flow.endpoints.all_ports}
     done = 0
     for name, path in captures.items():
-        trace = CaptureConnections(_paths(intent), forwards=_forwards(intent, wanted.get(name)))
+        capture = wanted.get(name)
+        nat = intent.middleboxes[capture.node].nat if capture and capture.node in intent.middleboxes else None
+        trace = CaptureConnections(_paths(intent), _forwards(intent, capture), nat.inside if nat else ())
         number = 1
         argv = [program, *tshark.argv(intent.traffic)[1:]]
         for portion, read in _portions(run, path, _Reader(argv, kept, quic_ports), name, found):

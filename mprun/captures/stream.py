@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from mprun.model.sequence_space import Seen
@@ -14,8 +15,34 @@ WAYS = ("forward", "reverse")
 # The number of data sequence numbers in MPTCP.
 DATA_SPACE = 1 << 64
 
+# The number of ends of parts of the data whose subflows stay known behind the newest part.
+_KEPT = 8192
+
 # Address and port of one end, then of the other.
 Addresses = tuple[str, int, str, int]
+
+
+class Carriers:
+    """The subflow that first carried each part of the data, by its number. Old parts are not known."""
+
+    def __init__(self) -> None:
+        # each part begins at an offset and ends at the next; None where no data was carried yet
+        self._begins: list[int] = []
+        self._owners: list[int | None] = []
+
+    def add(self, begin: int, end: int, subflow: int) -> None:
+        low, high = bisect_left(self._begins, begin), bisect_right(self._begins, end)
+        after = self._owners[high - 1] if high else None
+        is_continued = low > 0 and self._owners[low - 1] == subflow
+        self._begins[low:high] = [end] if is_continued else [begin, end]
+        self._owners[low:high] = [after] if is_continued else [subflow, after]
+        if len(self._begins) > 2 * _KEPT:
+            del self._begins[:_KEPT], self._owners[:_KEPT]
+
+    def find(self, offset: int) -> int | None:
+        """Return the subflow that carried a byte first; None if that is not known."""
+        part = bisect_right(self._begins, offset)
+        return self._owners[part - 1] if part else None
 
 
 @dataclass
@@ -25,11 +52,13 @@ class Stream:
     - token: of the MPTCP key of the sender; None until the key is known.
     - base: the data sequence number of the first byte.
     - seen: the bytes seen; for an SCTP association, the TSNs seen.
+    - carriers: of the bytes of a TCP or MPTCP connection.
     """
 
     token: int | None = None
     base: int | None = None
     seen: Seen = field(default_factory=Seen)
+    carriers: Carriers = field(default_factory=Carriers)
     acked_bytes: int = 0
     new_bytes: int = 0
     # times of the first and the last new data, and the time at which data last became complete up to a later byte

@@ -9,7 +9,7 @@ complete without a gap. It keeps only the state that later packets are compared 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mprun.captures.sctp_association import Associations, SctpPacket
@@ -97,11 +97,15 @@ class CaptureConnections:
     - cut_chunks: the number of SCTP packets whose chunks are not all in the capture.
     - paths: the names of paths by their two addresses.
     - forwards: the node forwards packets, so the capture contains each packet twice. Outgoing packets are then ignored.
+    - inside: the inside links of a NAT. A packet has other addresses outside, so only packets on these links count.
     """
 
-    def __init__(self, paths: Mapping[tuple[str, str], str], forwards: bool = False) -> None:
+    def __init__(
+        self, paths: Mapping[tuple[str, str], str], forwards: bool = False, inside: Collection[str] = ()
+    ) -> None:
         self._paths = paths
         self._forwards = forwards
+        self._inside = inside
         self._ways: dict[Addresses, Way] = {}
         # token -> the connection, and the direction of an MP_JOIN with this token
         self._tokens: dict[int, tuple[CapturedConnection, int]] = {}
@@ -121,7 +125,9 @@ class CaptureConnections:
             ((pl.col("protocol") == "tcp") & pl.col("seq").is_not_null() & pl.col("flags").is_not_null())
             | ((pl.col("protocol") == "sctp") & pl.col("tag").is_not_null())
         )
-        if self._forwards:
+        if self._forwards and self._inside:
+            followed &= pl.col("link").is_in(list(self._inside)).fill_null(False)
+        elif self._forwards:
             followed &= (pl.col("direction") != "out").fill_null(True)
         rows = packets.with_row_index("row").filter(followed)
         is_sctp = rows["protocol"] == "sctp"
@@ -230,6 +236,9 @@ class CaptureConnections:
             acked = stream.acked_bytes + step
         else:
             acked = signed(data_ack - stream.base, DATA_SPACE)
+        if stream.seen.is_whole and acked == stream.seen.front + 1:
+            # a DATA_FIN is acknowledged too, and is no payload
+            acked -= 1
         stream.acked_bytes = max(stream.acked_bytes, acked)
         return acked
 
@@ -270,7 +279,13 @@ class CaptureConnections:
                 return connection.number, subflow.number, WAYS[way.index], offset, None, None, None, acked, repeat
             begin += signed(way.mapping[0] - stream.base, DATA_SPACE) - way.mapping[1]
         new, whole = stream.take(begin, begin + payload, packet.time_ns)
-        repeat = RETRANSMISSION if not here else None if new else REINJECTION
+        if new:
+            repeat = None if here else RETRANSMISSION
+            stream.carriers.add(begin, begin + payload, subflow.number)
+        else:
+            # after a subflow has closed, MPTCP sends all pending data again, also that of the remaining subflow
+            is_own = not here or stream.carriers.find(begin) == subflow.number
+            repeat = RETRANSMISSION if is_own else REINJECTION
         way.count(payload, new, repeat)
         return connection.number, subflow.number, WAYS[way.index], offset, begin, new, whole, acked, repeat
 

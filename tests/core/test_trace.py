@@ -10,7 +10,7 @@ import polars
 import pytest
 
 from mprun.captures.packet import PACKET_COLUMNS, ObservationPoint, read_packets, shape_packets
-from mprun.captures.stream import REINJECTION, RETRANSMISSION, token_of
+from mprun.captures.stream import REINJECTION, RETRANSMISSION, Carriers, token_of
 from mprun.captures.tcp_connection import CaptureConnections
 from mprun.captures.tshark import FIELDS
 from mprun.model.sequence_space import Seen
@@ -146,6 +146,33 @@ def test_what_comes_again_is_retransmitted_or_reinjected() -> None:
     assert connection["forward_bytes"] == 300
 
 
+def test_data_that_its_subflow_sent_with_another_mapping_is_retransmitted() -> None:
+    """After a subflow has closed, MPTCP sends all pending data again on the others."""
+    sent = [
+        *HANDSHAKE,
+        *JOIN,
+        data(2, ONE, 100, 0, 1),
+        data(2.1, OTHER, 2**32 - 100, 100, 1),
+        data(2.2, ONE, 200, 200, 101),
+        # all of it again, in new places of the first subflow
+        *(data(2.3, ONE, 300 + 100 * n, 100 * n, 201 + 100 * n) for n in range(3)),
+    ]
+    _, rows = trace(sent)
+    assert [row["repeat"] for row in rows if row["payload_bytes"]][3:] == [RETRANSMISSION, REINJECTION, RETRANSMISSION]
+
+
+def test_the_carriers_of_data_agree_with_a_table_of_bytes() -> None:
+    draw = random.Random(7)
+    for _ in range(200):
+        carriers, known = Carriers(), dict[int, int]()
+        for _ in range(40):
+            begin, subflow = draw.randrange(60), draw.randrange(3)
+            end = begin + draw.randrange(1, 12)
+            carriers.add(begin, end, subflow)
+            known |= dict.fromkeys(range(begin, end), subflow)
+            assert [carriers.find(at) for at in range(80)] == [known.get(at) for at in range(80)]
+
+
 def test_packets_that_share_a_mapping_have_their_own_place_in_the_data() -> None:
     mapping = {"mapping_bytes": 300}
     # the second packet has no option: it belongs to the mapping of the first
@@ -214,6 +241,32 @@ def test_a_forwarding_node_counts_each_packet_once() -> None:
     assert [row["direction"] for row in rows] == ["in", "out"]
     assert [row["connection"] for row in rows] == [0, None]
     assert one.tell_connections()[0]["forward_retransmissions"] == 0
+
+
+def test_a_nat_counts_each_packet_by_its_addresses_inside() -> None:
+    """Each packet passes two links, with another address of the client outside."""
+    outside = ("10.9.0.1", 1000)
+    sent = [
+        line(0, ONE, SERVER, SYN, seq=99, packet_type=0),
+        line(0, outside, SERVER, SYN, seq=99, interface="client-eth1"),
+        line(0.04, SERVER, outside, SYN | ACK, seq=499, interface="client-eth1", packet_type=0),
+        line(0.04, SERVER, ONE, SYN | ACK, seq=499),
+        line(0.05, ONE, SERVER, ACK, seq=100, tcp_payload=70, packet_type=0),
+    ]
+    one = CaptureConnections(PATHS, forwards=True, inside=["path0"])
+    one.follow(read_packets("".join(sent).encode(), PLACE, 0))
+    (connection,), (subflow,) = one.tell_connections(), one.tell_subflows()
+    assert (connection["source"], connection["forward_bytes"]) == ("10.0.0.1", 70)
+    assert (subflow["kind"], subflow["forward_packets"], subflow["reverse_packets"]) == ("initial", 2, 1)
+
+
+def test_the_end_of_data_is_no_acknowledged_byte() -> None:
+    sent = [*HANDSHAKE, data(0.1, ONE, 100, 0, 1)]
+    sent += [
+        line(0.2, SERVER, ONE, ACK, subtype=2, data_ack=(idsn(CLIENT_KEY) + 1 + at) % (1 << 64)) for at in (100, 101)
+    ]
+    _, rows = trace(sent)
+    assert [row["data_acked_bytes"] for row in rows[-2:]] == [100, 100]
 
 
 def test_a_capture_that_began_late_or_cut_the_options_off_says_what_it_can() -> None:

@@ -159,7 +159,7 @@ class CaptureConnections:
             connection.is_mptcp |= bool(kinds)
         if flags & SYN:
             way.start = (packet.seq + 1) % _TCP
-        elif subflow.established_ns is None and flags & ACK and way is subflow.ways[0]:
+        elif subflow.established_ns is None and flags & (ACK | RST) == ACK and way is subflow.ways[0]:
             subflow.established_ns = at_ns
         if kinds:
             self._options(way, packet, kinds)

@@ -173,6 +173,15 @@ def test_the_carriers_of_data_agree_with_a_table_of_bytes() -> None:
             assert [carriers.find(at) for at in range(80)] == [known.get(at) for at in range(80)]
 
 
+def test_a_subflow_that_is_reset_in_its_handshake_is_never_established() -> None:
+    """As when a middlebox removes MP_JOIN from the answer. The reset acknowledges the answer."""
+    answer, reset = JOIN[1].replace("\t1\t", "\t\t"), line(1.04, OTHER, SERVER, 4 | ACK, seq=2**32 - 100)
+    one, _ = trace([*HANDSHAKE, JOIN[0], answer, reset])
+    first, second = one.tell_subflows()
+    assert first["established_ns"] == 40_000_000
+    assert (second["established_ns"], second["closed_by"]) == (None, "RST")
+
+
 def test_packets_that_share_a_mapping_have_their_own_place_in_the_data() -> None:
     mapping = {"mapping_bytes": 300}
     # the second packet has no option: it belongs to the mapping of the first

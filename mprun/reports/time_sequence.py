@@ -116,7 +116,7 @@ def _series(evidence: RunData, rows: pl.DataFrame, capture: str, connection: int
                 yield Series(f"{way}{words}", tone, times, [float(at) for at in part["at"]], dash=dash)
 
 
-_RECEIVED, _LOST = "received", "lost"
+_RECEIVED, _LOST, _UNKNOWN = "received", "lost", "unknown"
 _KEYS = ("from", "to", "path", "link")
 # More plots do not fit a figure.
 MOST_PANELS = 6
@@ -134,11 +134,14 @@ def draw_one_way_delay(evidence: RunData, flow: str | None, form: ChartForm) -> 
     if rows.is_empty():
         return None
     stem = _STEM if flow is None else f"{_STEM}-{flow}"
-    lost = rows.filter(pl.col("state") == _LOST).height
+    lost, unknown = (rows.filter(pl.col("state") == state).height for state in (_LOST, _UNKNOWN))
     panels = list(_panels(evidence, rows, form))
-    series = [each for panel in panels for each in panel.series]
-    shown = panels[:MOST_PANELS]
-    dropped = f" The first {len(shown)} of {len(panels)} directions." if len(panels) > len(shown) else ""
+    shown = [replace(panel, series=panel.series[:MOST_LINES]) for panel in panels[:MOST_PANELS]]
+    series = [each for panel in shown for each in panel.series]
+    dropped = f" Without {unknown} packets that may have arrived or not." if unknown else ""
+    dropped += f" The first {len(shown)} of {len(panels)} directions." if len(panels) > len(shown) else ""
+    if any(len(panel.series) > MOST_LINES for panel in panels):
+        dropped += f" The first {MOST_LINES} series of a direction."
     if form == "cdf":
         caption = "Share of the packets whose time from one node to the other was no longer than that."
         caption += f" Without the {lost} lost packets.{dropped}" if lost else dropped
@@ -157,7 +160,7 @@ def _panels(evidence: RunData, rows: pl.DataFrame, form: ChartForm) -> Iterator[
         if form != "cdf":
             series += _delay_series(evidence, part.filter(pl.col("state") == _LOST), ", lost")
         if series:
-            yield Panel(f"{sender} → {receiver}", tuple(series[:MOST_LINES]))
+            yield Panel(f"{sender} → {receiver}", tuple(series))
 
 
 def _delay_series(evidence: RunData, rows: pl.DataFrame, words: str) -> Iterator[Series]:

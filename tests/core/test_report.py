@@ -351,10 +351,11 @@ def test_one_way_delays_have_a_plot_for_each_direction() -> None:
     arrived, lost = there.series
     assert (arrived.label, arrived.tone, list(arrived.x), list(arrived.y)) == ("path0", "p0", [1, 1], [0.01, 0.011])
     assert (lost.label, lost.tone, list(lost.x), list(lost.y)) == ("path0, lost", "p0", [2], [0])
-    assert "The 1 lost packets are marked at 0." in chart.caption
+    assert "The 1 lost packets are marked at 0. Without 1 packets that may have arrived or not." in chart.caption
     (chart,) = draw_run(shown, [Plot(series="one_way_delay", form="cdf", flow="bulk")])
     (panel,) = chart.panels
     assert [list(series.y) for series in panel.series] == [[0.01]]
+    assert "Without the 1 lost packets. Without 1 packets that may have arrived or not." in chart.caption
     idle = evidence(one_way_delays=pl.LazyFrame(rows[:1], names, orient="row"))
     assert list(draw_run(idle, [Plot(series="one_way_delay")])) == []
     (hint,) = lacking(evidence(), [Plot(series="one_way_delay")])

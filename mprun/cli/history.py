@@ -35,6 +35,8 @@ def command(folder: Path, target: Path, as_json: bool) -> None:
     from mprun.safety.folder import Folder
 
     found = read_past(folder)
+    if unread := sum(past.unread for past in found):
+        click.echo(f"note: versions of baselines that cannot be read, and are left out: {unread}", err=True)
     if as_json:
         emit({past.name: list(map(_to_json, past.versions)) for past in found})
         return

@@ -28,10 +28,14 @@ class PastBaseline(Frozen):
 
 
 class Past(Frozen):
-    """A baseline and its versions, oldest first. name: of the file, from the folder that was asked for."""
+    """A baseline and its versions, oldest first.
+
+    name: of the file, from the folder that was asked for. unread: the number of versions that cannot be read.
+    """
 
     name: str
     versions: tuple[PastBaseline, ...]
+    unread: int
 
     def values(self) -> dict[str, list[tuple[float, str] | None]]:
         """Return the number and the unit of each value in each version; None where it is missing."""
@@ -63,22 +67,25 @@ def read_past(folder: Path) -> list[Past]:
     with scratch("mprun-git-") as work:
         # a folder may contain several repositories
         repositories = {parent: open_repository(parent, work) for parent in {path.parent for path in paths}}
-        return [
-            Past(str(path.relative_to(beside)), tuple(_read_versions(path, repositories[path.parent])))
-            for path in paths
-        ]
+        versions = [(path, list(_read_versions(path, repositories[path.parent]))) for path in paths]
+    return [
+        Past(str(path.relative_to(beside)), tuple(one for one in found if one is not None), found.count(None))
+        for path, found in versions
+    ]
 
 
-def _read_versions(path: Path, repository: Repository) -> Iterator[PastBaseline]:
-    """Yield the versions of a baseline, oldest first. Versions that cannot be read are left out."""
+def _read_versions(path: Path, repository: Repository) -> Iterator[PastBaseline | None]:
+    """Yield the versions of a baseline, oldest first; None for a version that cannot be read."""
     name_inside = str(path.parent.resolve().relative_to(repository.top) / path.name)
     log = repository.read("log", "--reverse", f"--format={_FORMAT}", "--", name_inside)
     newest: Mapping[str, str] | None = None
     for line in log.split("\n")[:-1]:
         commit, name, date, subject = line.split("\0")
-        with contextlib.suppress(SpecError):
+        try:
             newest = parse(repository.read("cat-file", "blob", f"{commit}:{name_inside}", most=MOST_BYTES), path.name)
             yield PastBaseline(name, date, subject, newest)
+        except SpecError:
+            yield None
     now = read(path)
     if now != newest:
         yield PastBaseline(NOT_COMMITTED, "", "not committed", now)

@@ -40,6 +40,8 @@ def make_page(title: str, lines: Sequence[HistoryLine], rows: Sequence[HistoryRo
         notes.append(f"{constant} of {len(lines)} values never changed, and are not drawn.")
     if len(drawn) > MOST_FIGURES:
         notes.append(f"{len(drawn) - MOST_FIGURES} more values changed, and are not drawn.")
+    if (longest := max((len(line.commits) for line in drawn), default=0)) > MOST_COMMITS:
+        notes.append(f"A figure has the newest {MOST_COMMITS} commits of its baseline, of up to {longest}.")
     pictures = [_picture(number, line) for number, line in enumerate(drawn[:MOST_FIGURES], 1)]
     baselines = len({line.baseline for line in lines})
     description = f"{len(lines)} values of {baselines} baseline{'s' if baselines > 1 else ''}, each over its commits"

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from mprun.cli.history import command
 from mprun.errors import RunError, SpecError
 from mprun.questions.history import read_past
+from mprun.reports.history_page import HistoryLine, make_page
 from tests import scenes
 
 BASELINE = scenes.BASELINE + "value bulk.subflows = 2 1\n"
@@ -59,6 +60,25 @@ def test_a_version_that_cannot_be_read_is_left_out(repository: Path) -> None:
     git(repository, "commit", "--quiet", "-am", "repaired")
     (found,) = read_past(repository)
     assert [one.subject for one in found.versions] == ["first", "slower <b>", "repaired"]
+    done = CliRunner().invoke(command, [str(repository), "--json"])
+    assert done.stderr == "note: versions of baselines that cannot be read, and are left out: 1\n"
+
+
+def test_a_baseline_that_was_removed_for_a_time_has_its_other_versions(repository: Path) -> None:
+    git(repository, "rm", "--quiet", "labs/topo-xp.baseline")
+    git(repository, "commit", "--quiet", "-m", "removed")
+    (repository / "labs").mkdir()
+    (repository / "labs" / "topo-xp.baseline").write_text(BASELINE.format(goodput="2.0"))
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "restored")
+    (found,) = read_past(repository)
+    assert [one.subject for one in found.versions] == ["first", "slower <b>", "restored"]
+
+
+def test_a_page_says_that_its_figures_have_the_newest_commits() -> None:
+    commits = [str(n) for n in range(61)]
+    text = make_page("a", [HistoryLine("b", "c.d", "1", commits, [0.0, *[1.0] * 60])], [])
+    assert "A figure has the newest 60 commits of its baseline, of up to 61." in text
 
 
 def test_a_version_whose_content_is_missing_is_an_error(repository: Path) -> None:

@@ -365,7 +365,7 @@ def _read_tasks(original: SweepDirectory, how: Reproduction) -> Iterator[tuple[s
         spec = load(*kept.run.resolved_inputs).spec
         refuse_commands(spec, how.consent, how.engine)
         environment = kept.run.environment()
-        chosen = how.kernel or find_kernel(environment)
+        chosen = how.kernel or find_kernel(environment, how.engine)
         yield name, _Task(kept.cell, spec, environment, choose_place(how.engine, chosen), chosen)
 
 

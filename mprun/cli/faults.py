@@ -110,7 +110,7 @@ def command(
     if dry_run:
         _list_packets(chosen, as_json)
         return
-    made = faults.make_cells(loaded, chosen, fault, place, runs.kernel, control or "")
+    made = faults.make_cells(loaded, chosen, fault, place, control or "")
     placed = execution.place_cells(made, "virtual", runs.consent)
     with closing(start_executor(placed, runs)) as executor:
         inputs = runner.read_inputs(loaded.sources)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import find_violation
     from mprun.runs import runner
+    from mprun.runs.place import choose_place_of
     from mprun.sweeps import execution, study
 
     options.refuse_existing(target)
@@ -58,12 +60,13 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     began = time.monotonic()
     asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
     # a cluster that cannot be used leaves no directory behind
-    kernels = dict.fromkeys((runs.kernel, *(str(one["kernel"]) for one in search.controls.values() if "kernel" in one)))
-    cells = [cell for kernel in kernels for cell in study.make_cells([loaded], "virtual", kernel)]
+    kernel = choose_place_of(loaded.values, "virtual", runs.kernel).kernel_name
+    kernels = dict.fromkeys((kernel, *(str(one["kernel"]) for one in search.controls.values() if "kernel" in one)))
+    cells = [cell for one in kernels for cell in study.make_cells([replace(loaded, values=())], "virtual", one)]
     first = execution.place_cells(cells, "virtual", runs.consent)
     with (
         closing(start_executor(first, runs)) as executor,
-        growing_sweep(asked, inputs, runs.kernel, runs, executor) as growing,
+        growing_sweep(asked, inputs, kernel, runs, executor) as growing,
     ):
         seed = loaded.spec.experiment.seed
         found = find_violation(search, budget, seed, load_at, growing.run)
@@ -76,7 +79,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
         _emit(search, found, sweep, written)
     else:
         names = [str(path.with_suffix("")) for path in written]
-        again = f"mprun -t {names[0]} -x {names[1]}{options.spell_kernel(runs.kernel)}" if names else ""
+        again = f"mprun -t {names[0]} -x {names[1]}{options.spell_kernel(kernel)}" if names else ""
         _show(search, found, sweep, again, took_s)
     sys.exit(1 if found.worst else 0)
 

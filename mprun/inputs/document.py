@@ -155,7 +155,9 @@ class Document:
             self.refuse(path, f"'{name}' {message}")
             return None
         try:
-            text = read_text(FilePath(beside))
+            text = self.tree.texts.get(beside)
+            if text is None:
+                text = self.tree.texts[beside] = read_text(FilePath(beside))
         except InputError as error:
             near = find_nearest(name, known)
             self.refuse(path, f"'{name}' {error.found[0].message}{f': did you mean {near!r}?' if near else ''}")

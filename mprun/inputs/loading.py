@@ -116,13 +116,14 @@ def load_search(found: FileTrees) -> tuple[Loaded, Callable[[Mapping[str, Scalar
     """Check the files of a search as `load` does.
 
     Return them with the values of the files, and the function that gives them at a point: parameters and properties of
-    links by name. The function raises InputError for values that the files cannot have.
+    links by name. Axes of a matrix keep the values that they were given. The function raises InputError for values that
+    the files cannot have.
     """
     loaded = load.check(found)
     if loaded.spec.experiment.search is None:
         message = "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
         raise InputError([InputProblem(found.trees[1].name, None, ("search",), message)])
-    return loaded, lambda point: _load(found, tuple(point.items()), ("search", "vary"))
+    return loaded, lambda point: _load_point(found, loaded.values, point, ("search", "vary"))
 
 
 def load_trees(topology: FileTree, experiment: FileTree | None, strict: bool = False) -> Loaded:
@@ -162,8 +163,13 @@ def _load_first(found: FileTrees, values: CellValues) -> Loaded:
     search = loaded.spec.experiment.search
     if search is not None and not found.trees[-1].is_resolved:
         for position, point in list_ends(search):
-            _load(found, tuple(point.items()), position)
+            _load_point(found, values, point, position)
     return loaded
+
+
+def _load_point(found: FileTrees, values: CellValues, point: Mapping[str, Scalar], position: ValuePath) -> Loaded:
+    """Check a point of a search, in which the axes of a matrix have these values."""
+    return _load(found, tuple({**dict(values), **point}.items()), position)
 
 
 def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",)) -> Loaded:

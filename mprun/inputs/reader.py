@@ -51,7 +51,8 @@ class FileTree(Frozen):
     `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
     `older_keys`: the key on each line of the files of the older format.
     `allowed`: the rights that the command line gives to these files.
-    `examined`: the attachments of a run by path and name. All cells of a matrix share them.
+    `examined`, `texts`: the attachments of a run by path and name, and the texts of the files that values name. All
+    cells and seeds share them, also if such a file changes during a sweep.
     """
 
     name: str
@@ -63,6 +64,7 @@ class FileTree(Frozen):
     is_resolved: bool = False
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
     examined: dict[tuple[Path, str | None], Attachment] = field(default_factory=dict, compare=False)
+    texts: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_queue: bool = False) -> FileTree:

@@ -17,7 +17,7 @@ from typing import Literal
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MachineError, MprunError
-from mprun.kernel.store import DEFAULT_NAME
+from mprun.inputs.matrix_cells import PLACES
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import JudgedFigure, judge_figure
 from mprun.machine.version import code_digest
@@ -26,8 +26,9 @@ from mprun.metrics.lateness import find_exchange_allowance
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.run_summary import Summary
+from mprun.model.spec import ExperimentSpec
 from mprun.runs import runner
-from mprun.runs.place import Place
+from mprun.runs.place import Place, choose_place_of
 from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.sweeps import execution, signature, study
 from mprun.sweeps.execution import TellProgress
@@ -87,10 +88,6 @@ class LabSettings(Frozen):
     consent: Consent = NO_COMMANDS
     seed: int | None = None
     keeps: bool = False
-
-    @property
-    def kernel(self) -> str:
-        return self.place.kernel.name if self.place.kernel else DEFAULT_NAME
 
 
 def run_labs(
@@ -196,18 +193,21 @@ def _prepare(step: Step, settings: LabSettings) -> Job | Done:
     """Return the job of a step, or its earlier run, or the reason why it cannot run."""
     try:
         loaded = step.load(settings.seed)
-        plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), settings.place)
+        place = settings.place
+        if {*PLACES} & dict(loaded.values).keys():
+            place = choose_place_of(loaded.values, place.name, settings.place.kernel_name)
+        plan, _ = runner.compile_for(loaded.spec, allocate(loaded.spec), place)
         inputs = runner.read_inputs(loaded.sources)
     except MachineError as error:
         return Done(step, "impossible", 0.0, error=f"cannot run here: {error}")
     except MprunError as error:
         return Done(step, "broken", 0.0, error=str(error))
-    earlier = _find_earlier(settings.parent, plan.digest, settings.place) if settings.keeps else None
+    earlier = _find_earlier(settings.parent, plan.digest, place, loaded.spec.experiment) if settings.keeps else None
     if earlier is not None:
         return Done(step, "ran", earlier.wall_s(), earlier.path, earlier.summary(), is_earlier=True)
     directory = RunDirectory.reserve(settings.parent, runner.title_of(loaded.spec), plan.digest)
     RunDirectory.clear_links(Path(), runner.find_links(loaded.spec, step.experiment.parent))
-    runs_in = (settings.place.name, settings.kernel, directory)
+    runs_in = (place.name, place.kernel_name, directory)
     return Job(loaded.spec, loaded.warnings, *runs_in, "pcaps", settings.consent, inputs, loaded.parameters)
 
 
@@ -219,14 +219,19 @@ def _end(step: Step, directory: Path, outcome: RunOutcome) -> Done:
     return Done(step, "ran", outcome.wall_s, directory, run.summary())
 
 
-def _find_earlier(parent: Path, digest: str, place: Place) -> RunDirectory | None:
-    """Return the newest run of a plan that this user's mprun made with the same engine, kernel and code; or None."""
+def _find_earlier(parent: Path, digest: str, place: Place, experiment: ExperimentSpec) -> RunDirectory | None:
+    """Return the newest run of a plan that this user's mprun made with the same engine, kernel and code; or None.
+
+    A plan does not have the expectations, nor whether links are measured before the run. These must be the same too.
+    """
     wanted = place.name, place.kernel.digest if place.kernel else None, code_digest()
+    judged = [*map(vars, experiment.expectations)], experiment.calibrate
     for run in find_by_digest(parent, digest):
         with contextlib.suppress(MprunError):
             environment = run.environment()
             made = environment.engine, environment.kernel.digest or None, environment.code
-            if made == wanted and signature.is_ours(run.folder):
+            had = [one.bounds for one in run.summary().expectations], run.has(runner.CALIBRATION)
+            if (made, had) == (wanted, judged) and signature.is_ours(run.folder):
                 return run
     return None
 
@@ -247,7 +252,7 @@ def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: C
     tell, say: as in `mprun.sweeps.execution.Execution`. Raises MprunError.
     """
     loaded = sweep.load(settings.seed)
-    made = study.make_cells(loaded, settings.place.name, settings.kernel)
+    made = study.make_cells(loaded, settings.place.name, settings.place.kernel_name)
     placed = execution.place_cells(made, settings.place.name, settings.consent)
     finished = execution.find_sweep(settings.parent, placed, is_finished=True) if settings.keeps else None
     if finished is not None and not finished.strange():

@@ -97,7 +97,7 @@ def run_base(loaded: Loaded, place: Place, parent: Path, consent: Consent, progr
 
 
 def make_cells(
-    loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, kernel: str, control: str = ""
+    loaded: Loaded, packets: Sequence[Packet], fault: Fault, place: Place, control: str = ""
 ) -> tuple[Cell, ...]:
     """Return a cell without faults, and a cell for each packet; then the same cells on the control kernel, if any."""
 
@@ -107,9 +107,9 @@ def make_cells(
             yield watched(loaded, packet.name, fault.of(packet), values)
 
     if not control:
-        return study.make_cells(watch_all(()), place.name, kernel)
-    both = chain.from_iterable(watch_all((("kernel", name),)) for name in (kernel, control))
-    return study.make_cells(both, place.name, kernel)
+        return study.make_cells(watch_all(()), place.name, place.kernel_name)
+    both = chain.from_iterable(watch_all((("kernel", name),)) for name in (place.kernel_name, control))
+    return study.make_cells(both, place.name, place.kernel_name)
 
 
 class Faulted(Frozen):

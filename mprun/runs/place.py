@@ -34,6 +34,11 @@ class Place(Frozen):
     def engine(self) -> Engine:
         return ENGINES[self.name]
 
+    @property
+    def kernel_name(self) -> str:
+        """The name of the kernel that the engine boots; `default` if it boots none."""
+        return self.kernel.name if self.kernel else DEFAULT_NAME
+
 
 def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     """Return the place of a run.
@@ -43,7 +48,7 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
     - kernel_name: the name or the digest of the kernel for an engine that boots one.
 
     Raises MachineError with what is missing and a remedy; on a system other than Linux, before anything is read. Raises
-    SpecError for a faulty configuration.
+    SpecError for a faulty configuration, and for the name of a kernel if the engine boots none.
     """
     refuse_other_systems(identify())
     name, reason = DEFAULT_ENGINE, "the default: simulated time, repeatable"
@@ -59,6 +64,9 @@ def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:
         advice = "; or run on this machine's own kernel, in real time: add `--engine real`" if is_open else ""
         raise MachineError(f"{error}{advice}") from None
     if kernel is None:
+        if kernel_name != DEFAULT_NAME:
+            told = f"the {name} engine runs on this machine's own kernel and does not boot kernel '{kernel_name}'"
+            raise SpecError(f"{told}: leave out the kernel, or use --engine virtual")
         return Place(name, reason, None)
     if kernel_name != DEFAULT_NAME:
         reason = f"kernel {kernel_name}, {kernel.version} {kernel.digest[:12]}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from mprun.engines.agent_process import RunProgress
 from mprun.engines.debugger import Debugger
 from mprun.metrics.comparison import differing_values
-from mprun.model.engine_name import EngineChoice
+from mprun.model.engine_name import EngineName
 from mprun.model.permission import Consent
 from mprun.model.run_files import RunEnvironment
 from mprun.runs import runner
@@ -24,7 +24,7 @@ CAPTURES = "pcap/"
 def repeat(
     original: RunDirectory,
     parent: Path,
-    engine: EngineChoice,
+    engine: EngineName,
     kernel: str | None,
     consent: Consent,
     progress: RunProgress,
@@ -37,7 +37,7 @@ def repeat(
 
     Raises MachineError if this machine cannot run it, SpecError or RunError if this mprun cannot repeat it.
     """
-    place = choose_place(engine, kernel or find_kernel(original.environment()))
+    place = choose_place(engine, kernel or find_kernel(original.environment(), engine))
     for left in reversed(range(runner.MOST_DISTURBED + 1)):
         again, _ = runner.run_again(original, parent, place, progress, consent, debugger)
         if not left or not again.changed_files().paths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,21 @@ from click.testing import CliRunner
 
 from mprun.cli.bisect import STATUS, command
 from mprun.errors import MachineError, RunError, SpecError
+from mprun.inputs.loading import Loaded, load
 from mprun.kernel.patch import UnfitTree
-from mprun.questions.bisect import Answer, BisectTerm, CommitSearch, attempt, bisect, read_statement, search
-from mprun.questions.built_version import OwnProgram
+from mprun.model.permission import NO_COMMANDS
+from mprun.questions.bisect import (
+    Answer,
+    BisectTerm,
+    CommitSearch,
+    Experiment,
+    attempt,
+    bisect,
+    read_statement,
+    search,
+)
+from mprun.questions.bisect import test as judge_tree
+from mprun.questions.built_version import KernelTree, OwnProgram
 from mprun.questions.repository import History, Repository, read_history
 from mprun.statements.expression import Value
 
@@ -265,6 +277,23 @@ def test_a_program_that_does_not_build_has_its_last_lines(tmp_path: Path) -> Non
         program.build(tmp_path, lambda *_: None)
     OwnProgram("true").build(tmp_path, lambda *_: None)
     assert (tmp_path / "product").read_text() == "built\n"
+
+
+def test_a_tree_runs_on_the_kernel_that_was_built_also_with_an_axis_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value of -p for this axis decided the kernel of each tree, so that no build was tested."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 1mbit}]\n")
+    (tmp_path / "xp.yaml").write_text("version: 1\nmatrix: {kernel: [earlier, later]}\n")
+
+    def read(more: Mapping[str, str]) -> Loaded:
+        return load(tmp_path / "topo", tmp_path / "xp", {"kernel": "earlier", **more})
+
+    subject = KernelTree(1, kernel="built")
+    monkeypatch.setattr(subject, "build", lambda tree, progress: None)
+    with pytest.raises(MachineError, match="no experiment kernel 'built' is built"):
+        judge_tree(Experiment(read, "auto", tmp_path, NO_COMMANDS), subject, tmp_path, None, lambda *_: None)
 
 
 def test_a_tree_alone_has_the_statuses_of_git_bisect_run(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ import pytest
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment
+from mprun.kernel.store import Kernel
 from mprun.model.intent import Intent
 from mprun.model.plan import PlannedFault, render
 from mprun.model.spec import Capture, PacketFault
 from mprun.questions.faulted_run import FaultedRun, by_kind, find_outliers, find_separating, group
+from mprun.questions.faults import make_cells
 from mprun.questions.packet_choice import (
     Arrival,
     Fault,
@@ -30,6 +32,7 @@ from mprun.questions.packet_choice import (
     tell_kind,
     watch,
 )
+from mprun.runs.place import Place
 
 TOPOLOGY = """\
 version: 1
@@ -309,3 +312,14 @@ def _heading(node: str, link: str) -> Any:
     from mprun.questions.packet_choice import Heading
 
     return Heading(Arrival(node, link), "path0", "forward")
+
+
+def test_all_runs_are_on_the_kernel_of_the_run_without_faults(tmp_path: Path) -> None:
+    """With -p kernel=mine of an axis, only the run without faults was on this kernel, and all others on `default`."""
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT + "matrix: {kernel: [default, mine]}\n")
+    loaded = load(tmp_path / "topo", tmp_path / "xp", {"kernel": "mine"})
+    place = Place("virtual", "as asked", Kernel("mine", "/linux", "6.12", "0" * 64, "tree", 1, "gcc", 1.0))
+    assert [cell.kernel for cell in make_cells(loaded, (), Fault("drop"), place)] == ["mine"]
+    both = make_cells(loaded, (), Fault("drop"), place, "default")
+    assert [cell.kernel for cell in both] == ["mine", "default"]

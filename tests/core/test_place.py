@@ -67,6 +67,8 @@ def test_without_a_kernel_nothing_is_taken_in_its_place() -> None:
     with pytest.raises(MachineError, match=r"run `mprun kernel build`$"):
         choose_place("virtual", "default")
     assert choose_place("real", "default").name == "real"
+    with pytest.raises(SpecError, match="runs on this machine's own kernel and does not boot kernel 'mine'"):
+        choose_place("real", "mine")
 
 
 def test_the_configuration_is_what_auto_means(configure: Write) -> None:

@@ -232,6 +232,17 @@ def test_faults_of_a_search_name_their_place(tmp_path: Path, old: str, new: str,
         load_search(*files(tmp_path, EXPERIMENT.replace(old, new)))
 
 
+def test_a_point_keeps_the_value_of_a_fixed_axis(tmp_path: Path) -> None:
+    """The value that -p gives to an axis of the matrix was left out at every point."""
+    text = EXPERIMENT.replace('{ limit }}"}', '{ limit }}", net.ipv4.tcp_congestion_control: "{{ cc }}"}')
+    text = text.replace("params: {", "params: {cc: cubic, ")
+    text += "matrix: {cc: [cubic, reno], path0.rate: [1mbit, 2mbit]}\n"
+    _, load_at = load_search(*files(tmp_path, text), {"cc": "reno", "path0.rate": "2mbit"})
+    loaded = load_at({"path1.rate": "3mbit"})
+    assert [link.forward.rate_bit_per_s for link in loaded.spec.topology.links] == [2_000_000, 3_000_000, None]
+    assert ("net.ipv4.tcp_congestion_control", "reno") in loaded.spec.experiment.hosts["client"].sysctl
+
+
 def test_a_control_runs_on_the_kernel_that_it_names(tmp_path: Path) -> None:
     text = EXPERIMENT.replace("{protocol: tcp}}", "{kernel: earlier}}")
     loaded, load_at = load_search(*files(tmp_path, text))

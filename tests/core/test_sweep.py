@@ -22,6 +22,7 @@ from mprun.inputs.loading import load, load_cells
 from mprun.model.permission import NO_COMMANDS
 from mprun.model.run_files import Build
 from mprun.model.run_summary import MetricValue, Status
+from mprun.model.spec import LinkChange
 from mprun.model.sweep_files import RunCounts, SweepSummary
 from mprun.reports.sweep_page import gather
 from mprun.runs.run_directory import RunDirectory
@@ -56,6 +57,19 @@ def make_cells(folder: Path, text: str, experiment: str = EXPERIMENT) -> tuple[C
     (folder / "xp.yaml").write_text(experiment + text)
     loaded = load_cells(folder / "topo", folder / "xp")
     return study.make_cells(loaded, "virtual", "default")
+
+
+def test_a_file_that_changes_during_a_sweep_changes_no_later_run(tmp_path: Path) -> None:
+    """The file of a schedule, a trace or flows was read again for the seed of each run."""
+    (tmp_path / "rates.csv").write_text("at,rate\n500ms,5mbit\n")
+    topology = TOPOLOGY + "events: [{link: path0, schedule: rates.csv}]\n"
+    (tmp_path / "topo.yaml").write_text(topology)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT + "matrix: {cc: [cubic, reno]}\nrepeat: {runs: 2}\n")
+    cells = study.make_cells(load_cells(tmp_path / "topo", tmp_path / "xp"), "virtual", "default")
+    (tmp_path / "rates.csv").write_text("at,rate\n500ms,1mbit\n")
+    changes = [study.make_task(cell, number).spec.topology.changes for cell in cells for number in (1, 2)]
+    rates = {one.forward.rate_bit_per_s for some in changes for one in some if isinstance(one, LinkChange)}
+    assert rates == {5_000_000}
 
 
 def values_of(cells: tuple[Cell, ...], name: str) -> list[Any]:

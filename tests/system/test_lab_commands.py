@@ -282,6 +282,34 @@ def test_a_seed_of_the_command_is_that_of_every_step(tmp_path: Path) -> None:
     assert losses[0] != losses[1] == losses[2]
 
 
+def test_an_earlier_run_counts_only_with_the_same_expectations_and_kernel(tmp_path: Path) -> None:
+    """A plan has neither. A run was taken for that of changed expectations, with the verdict on the earlier ones."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "topo.yaml").write_text(
+        "version: 1\nnodes: {a: {kind: host}, b: {kind: host}}\nlinks: [{between: [a, b], rate: 10mbit, delay: 5ms}]\n"
+    )
+    experiment = "version: 1\nprobe: {pings: 0}\ntraffic: [{name: asked, tool: ping, from: a, to: b, count: 2}]\n"
+    lab = (
+        "version: 1\ntitle: Own\naim: Own\nsteps: [{topology: topo, experiment: xp}]\n"
+        "claims: [{says: it answers, holds: xp.asked.rtt < 1s, why: the delay}]\n"
+    )
+    (folder / "lab.yaml").write_text(lab)
+    told = []
+    for bound in ("1s", "1s", "1ms"):
+        (folder / "xp.yaml").write_text(experiment + f"expect: [{{metric: asked.rtt, max: {bound}}}]\n")
+        done = call("lab", "run", folder, "--engine", "virtual", "--json", cwd=tmp_path)
+        (step,) = json.loads(done.out)[0]["steps"]
+        told.append((step["is_earlier"], step["summary"]["status"], done.status))
+    assert told == [(False, "passed", 0), (True, "passed", 0), (False, "failed", 1)]
+    # the kernel of an axis, which the run had not
+    (folder / "xp.yaml").write_text(experiment + "matrix: {kernel: [default, nosuch]}\n")
+    (folder / "lab.yaml").write_text(lab.replace("xp}", "xp, params: {kernel: nosuch}}"))
+    refused = call("lab", "run", folder, "--engine", "virtual", cwd=tmp_path)
+    assert refused.status == 3
+    assert "no experiment kernel 'nosuch' is built" in " ".join(refused.out.split())
+
+
 FIGURES = """\
 version: 1
 title: Own

@@ -7,6 +7,7 @@ of all runs of all cells that its conditions choose. Runs that ended with an err
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from statistics import fmean, median
@@ -151,16 +152,33 @@ def _judge(text: str, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> St
     return StatementResult(text, outcome.is_true, found, comparisons)
 
 
-def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Value:
-    """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
-    first, *rest = reference.segments
-    name = ".".join(segment.name for segment in rest)
-    refuse_conditions(rest)
-    chosen = [
+def find_lacking(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Iterator[str]:
+    """Yield a warning for each name in statements across cells that some runs of the chosen cells did not measure."""
+    whole = [row for row in rows if row.summary.status != "error"]
+    for reference in dict.fromkeys(one for text in texts for one in parse(text).references()):
+        with contextlib.suppress(UnknownName, ExpressionError):
+            count = len(find_in_cells(reference, cells, whole).amounts)
+            chosen = _choose_cells(reference, cells)
+            if missing := sum(row.cell in chosen for row in whole) - count:
+                yield f"{reference.text}: {missing} of {missing + count} runs did not measure it, and are left out"
+
+
+def _choose_cells(reference: Reference, cells: Sequence[SweepCell]) -> list[int]:
+    """Return the numbers of the cells that the conditions of a name choose. Raises ExpressionError."""
+    conditions = reference.segments[0].conditions
+    return [
         n
         for n, cell in enumerate(cells)
-        if all(one.chooses(spell_scalar(cell.values.get(one.key))) for one in first.conditions)
+        if all(one.chooses(spell_scalar(cell.values.get(one.key))) for one in conditions)
     ]
+
+
+def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Value:
+    """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
+    _, *rest = reference.segments
+    name = ".".join(segment.name for segment in rest)
+    refuse_conditions(rest)
+    chosen = _choose_cells(reference, cells)
     if not chosen:
         raise UnknownName("no cell has these values")
     whole = [row.summary for row in rows if row.cell in chosen and row.summary.status != "error"]

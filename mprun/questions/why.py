@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from mprun.errors import SpecError
 from mprun.inputs.loading import Loaded
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Reseed
 from mprun.questions.bisect import judge_run
@@ -28,6 +30,8 @@ from mprun.workloads import tool
 TABLE = "why"
 # The axes of the sweep: the time from which the random numbers are others, and their seed.
 FROM, SEED = "from", "seed"
+# In place of a seed, for the random numbers of the run itself.
+OWN = 0
 # The parts of the run at whose ends its random numbers change first.
 PARTS = 4
 # The seeds that show first if other random numbers change anything. Without a change, no more runs are made.
@@ -97,13 +101,17 @@ def explain(
     """Find when a failure became inevitable.
 
     end_ns: of the run, from time zero. count: the runs for each time. steps: the number of times that the interval with
-    the largest rise is halved. own: the metrics of the run itself.
+    the largest rise is halved. own: the metrics of the run itself. Raises SpecError if the run does not fail again.
     """
     asked = _Asked(loaded, question, run_cases)
     asked.ask([0], min(FIRST, count))
     if asked.is_same_as(own):
         return Explained(tuple(asked.moments()), None, None, False)
     asked.ask([end_ns * part // PARTS for part in range(PARTS)], count)
+    # the share at the end is 1 only if the run fails again on this kernel, with the programs of now
+    if asked.moments()[-1].share < 1 and not asked.fails_again(end_ns):
+        told = "with its own random numbers, the run does not have this failure again"
+        raise SpecError(f"{told}: `mprun verify` shows what made it then, and is different now")
     for _ in range(steps):
         span = find_rise(asked.moments(), end_ns)
         if span is None or span[1] - span[0] < 2 * SHORTEST_NS:
@@ -149,17 +157,24 @@ class _Asked:
             cells = [with_seed(self._loaded, *cell) for cell in new]
             self._runs = sorted(self._run_cases(cells), key=lambda kept: kept.cell)
 
+    def fails_again(self, end_ns: int) -> bool:
+        """Repeat the run with its own random numbers until its end. Return whether it has the failure."""
+        self._cells.append((end_ns, OWN))
+        own = as_case(self._loaded, ((FROM, f"{end_ns}ns"), (SEED, OWN)))
+        self._runs = sorted(self._run_cases([own]), key=lambda kept: kept.cell)
+        return self._question.has_failed(self._runs[-1])
+
     def is_same_as(self, own: Mapping[str, MetricValue]) -> bool:
         """Return whether all runs so far have the same metrics as the run itself."""
         return all(kept.summary.metrics == own for kept in self._runs)
 
     def moments(self) -> list[ReseedMoment]:
         """Return the moments in order of time."""
-        by_time: dict[int, list[Kept]] = {at_ns: [] for at_ns, _ in sorted(self._cells)}
-        for (at_ns, _), kept in zip(self._cells, self._runs, strict=True):
-            by_time[at_ns].append(kept)
+        pairs = zip(self._cells, self._runs, strict=True)
+        by_time = gather((at_ns, kept) for (at_ns, seed), kept in pairs if seed != OWN)
         return [
-            ReseedMoment(at_ns, sum(map(self._question.has_failed, mine)), len(mine)) for at_ns, mine in by_time.items()
+            ReseedMoment(at_ns, sum(map(self._question.has_failed, mine)), len(mine))
+            for at_ns, mine in sorted(by_time.items())
         ]
 
 

@@ -58,9 +58,9 @@ def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | N
 def format_mean(cell: CellSummary, name: str, confidence: float) -> str:
     """Return the mean of a metric over the runs of a cell, with half its t interval if it has one.
 
-    If not all runs measured the metric, their number follows.
+    If not all runs that ended measured the metric, their number follows.
     """
-    metric = cell.metrics.get(name)
+    metric, ended = cell.metrics.get(name), cell.runs.total - cell.runs.error
     if metric is None:
         return "-"
     mean = format_measured(metric.mean, metric.unit)
@@ -69,7 +69,7 @@ def format_mean(cell: CellSummary, name: str, confidence: float) -> str:
         number, space, unit = mean.partition(" ")
         factor = factor_of(unit)
         mean = " ± ".join(align(metric.mean / factor, (high - low) / 2 / factor, Decimal(number))) + space + unit
-    return mean if metric.count == cell.runs.total else f"{mean} ({metric.count} run{'s' * (metric.count > 1)})"
+    return mean if metric.count == ended else f"{mean} ({metric.count} of {ended} runs)"
 
 
 def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:

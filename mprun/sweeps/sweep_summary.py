@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mprun.metrics.cell_run import CellRun
-from mprun.metrics.cells import INCOMPLETE, doubt, judge_across, sum_up, tabulate
+from mprun.metrics.cells import INCOMPLETE, doubt, find_lacking, judge_across, sum_up, tabulate
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.run_directory import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
@@ -81,5 +81,5 @@ def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:
         runs=counts,
         cells=tuple(found),
         statements=tuple(statements),
-        warnings=tuple(doubt([cell.repeat for cell in cells])),
+        warnings=(*doubt([cell.repeat for cell in cells]), *find_lacking(record.across, cells, rows)),
     )

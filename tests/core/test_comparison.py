@@ -14,7 +14,7 @@ import pytest
 from mprun.api import Sweep
 from mprun.cli.compare import _find_alone
 from mprun.metrics.cell_run import CellRun
-from mprun.metrics.cells import column_of, judge_across, sum_up, tabulate
+from mprun.metrics.cells import column_of, find_lacking, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
     Expected,
@@ -29,6 +29,7 @@ from mprun.metrics.statistics import Interval, MeanDifference, MeanRatio
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
+from mprun.reports.metrics import format_mean
 from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
 from mprun.workloads import iperf3, reqres
 from tests.summaries import PASSED, make_cell
@@ -191,6 +192,20 @@ def test_the_expectations_of_a_cell_do_not_depend_on_its_first_run() -> None:
     rows = [CellRun(0, 1, "", PASSED._replace(status="error")), CellRun(0, 2, "", summary(0.5, held=False))]
     (cell,) = sum_up([make_cell()], rows, [2])
     assert [(one.metric, one.held, one.of) for one in cell.expectations] == [("bulk.goodput", 0, 2)]
+
+
+def test_a_metric_that_some_runs_lack_says_so() -> None:
+    """A mean of one hand-over in five runs looked like the mean of five."""
+    rows = [*ROWS, CellRun(0, 3, "runs/0/3", PASSED), CellRun(0, 4, "runs/0/4", PASSED._replace(status="error"))]
+    first, second = sum_up(CELLS, rows, [4, 2])
+    assert format_mean(first, "bulk.goodput", 0.95).endswith(" bit/s (2 of 3 runs)")
+    assert format_mean(second, "bulk.goodput", 0.95).endswith(" bit/s")
+    assert format_mean(first, "bulk.other", 0.95) == "-"
+    texts = ["max(cells.bulk.goodput) > cells[cc=reno].bulk.goodput", "cells[cc=cubic].bulk.goodput > 1bit"]
+    assert list(find_lacking(texts, CELLS, rows)) == [
+        "cells.bulk.goodput: 1 of 5 runs did not measure it, and are left out",
+        "cells[cc=cubic].bulk.goodput: 1 of 3 runs did not measure it, and are left out",
+    ]
 
 
 def test_an_axis_keeps_its_values_beside_the_columns_of_runs() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 
 from mprun.cli.why import _show
-from mprun.model.run_summary import ExpectationVerdict
+from mprun.errors import SpecError
+from mprun.inputs.loading import Loaded, load
+from mprun.model.run_summary import ExpectationVerdict, MetricValue
 from mprun.questions.minimise import RunFailure, has_failed
-from mprun.questions.why import Explained, ReseedMoment, find_rise, tabulate
+from mprun.questions.why import Explained, ReseedMoment, WhyQuestion, explain, find_rise, tabulate
 from tests.core.test_mistakes import call
 from tests.summaries import PASSED
 
@@ -112,3 +115,30 @@ def test_a_statement_that_the_run_itself_does_not_show_is_refused_before_any_run
     assert text.startswith("--fail-if: ")
     assert message in text
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("fails_again", [True, False])
+def test_a_run_that_does_not_fail_again_has_no_time_at_which_its_failure_was_decided(
+    fails_again: bool, tmp_path: Path
+) -> None:
+    """On another kernel, where no run failed, the failure was called inevitable at the end of the run."""
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 1mbit}]\n")
+    loaded = load(tmp_path / "topo", None)
+    failed = PASSED._replace(failures=("3 of 4 files",))
+    seeds: list[object] = []
+
+    def run_cases(cases: Sequence[Loaded]) -> Sequence[Any]:
+        seeds.extend(dict(one.values)["seed"] for one in cases)
+        summaries = [failed if seed == 0 and fails_again else PASSED for seed in seeds]
+        return [SimpleNamespace(cell=n, summary=summary) for n, summary in enumerate(summaries)]
+
+    question = WhyQuestion(RunFailure("", message="# of # files"), None)
+    if not fails_again:
+        with pytest.raises(SpecError, match="the run does not have this failure again"):
+            explain(loaded, question, 8_000_000_000, 2, 0, run_cases, {"a.b": MetricValue(1, "s")})
+        return
+    found = explain(loaded, question, 8_000_000_000, 2, 0, run_cases, {"a.b": MetricValue(1, "s")})
+    assert found.before is not None
+    assert found.after is not None
+    assert (found.before.at_ns, found.before.share) == (6_000_000_000, 0)
+    assert (found.after.at_ns, found.after.share, found.after.count) == (8_000_000_000, 1, 2)

@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from mprun.captures.dissection import dissect
 from mprun.compile import allocate
 from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MachineError, MprunError
 from mprun.inputs.matrix_cells import PLACES
 from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.study_figure import JudgedFigure, judge_figure
+from mprun.machine import invoking_user
 from mprun.machine.version import code_digest
 from mprun.metrics.claim_check import JudgedClaim, MeasuredRun, Swept, TableColumns, judge
 from mprun.metrics.lateness import find_exchange_allowance
@@ -29,7 +31,7 @@ from mprun.model.run_summary import Summary
 from mprun.model.spec import ExperimentSpec
 from mprun.runs import runner
 from mprun.runs.place import Place, choose_place_of
-from mprun.runs.run_directory import RunDirectory, list_runs
+from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory, list_runs
 from mprun.sweeps import execution, signature, study
 from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
@@ -148,10 +150,19 @@ def _judge_lab(
     return LabRun(lab, done, judgements, figures, {**found, **sweeps}, walls_s, absent)
 
 
+def make_packet_tables(run: RunDirectory) -> None:
+    """Make the tables of packets of a run from its captures, if they do not exist. Raises MprunError."""
+    if run.find_table("packets") is None:
+        dissect(run, lambda *_: None)
+        invoking_user.give(run.path)
+
+
 def measured_by(run: RunDirectory) -> MeasuredRun:
-    """Return the metrics of a run. Its tables are read when they are needed."""
+    """Return the metrics of a run. Its tables are read or made when they are needed."""
 
     def table(name: str) -> TableColumns | None:
+        if name in FROM_CAPTURES and run.captures():
+            make_packet_tables(run)
         found = run.find_table(name)
         return None if found is None else found.collect().to_dict(as_series=False)
 

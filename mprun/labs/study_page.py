@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 
-from mprun.captures.dissection import dissect
 from mprun.errors import MprunError
 from mprun.labs.definition import Lab
 from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
+from mprun.labs.steps import make_packet_tables
 from mprun.labs.study_figure import CONFIDENCE, Finding, JudgedFigure, StudyFigure, spell_drawn
 from mprun.machine import invoking_user
 from mprun.model.units import NS_PER_S
@@ -113,9 +113,7 @@ def _draw_classes(judged: JudgedFigure, results: Mapping[str, ResultDirectory]) 
     run = results.get(wanted.run) if wanted else None
     if wanted is None or not isinstance(run, RunDirectory):
         return None
-    if run.find_table("packets") is None:
-        dissect(run, lambda *_: None)
-        invoking_user.give(run.path)
+    make_packet_tables(run)
     return draw_classes(
         f"{judged.figure.name}-sequence", _title(judged), dict(run.tables()), wanted.flow, wanted.classes
     )

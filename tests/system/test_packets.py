@@ -15,7 +15,12 @@ from typing import Any
 import polars
 import pytest
 
+from mprun.labs.steps import measured_by
 from mprun.machine.packaged import PROFILE
+from mprun.metrics.claim_check import find_value
+from mprun.runs.run_directory import RunDirectory
+from mprun.statements.expression import UnknownName, parse_value
+from tests.hostile import copy_run
 from tests.system.conftest import COMMAND, LAB, ROOT, Result, call, environment, wait_until
 from tests.system.test_captures import last_counts
 from tests.system.test_misfortune import needs_root, replacing
@@ -535,3 +540,15 @@ def test_subflows_of_one_path_differ_in_their_ports(tmp_path: Path) -> None:
     (first, second) = [line.split()[:3] for line in lines if line.startswith("       path0")][:2]
     assert first[:2] == second[:2] == ["path0,", "port"]
     assert first[2] != second[2]
+
+
+def test_a_statement_about_packets_makes_their_tables(tmp_path: Path) -> None:
+    (reference,) = parse_value("xp.subflows[capture=client, kind=initial].established_ns").references()
+    run = RunDirectory(copy_run(tmp_path))
+    assert run.find_table("subflows") is None
+    # the handshake of the first connection takes the round trip of its path
+    assert find_value(reference, {"xp": measured_by(run)}).amounts[0] == pytest.approx(0.04, abs=0.0001)
+    without = RunDirectory(copy_run(tmp_path, "without"))
+    shutil.rmtree(without.path / "pcap")
+    with pytest.raises(UnknownName, match="the run has no table 'subflows'"):
+        find_value(reference, {"xp": measured_by(without)})

@@ -39,7 +39,7 @@ from mprun.labs.definition import Lab, LabSweep
 from mprun.labs.grade import digests_of, grade
 from mprun.labs.steps import LabSettings, measured_by, measured_by_sweep
 from mprun.labs.study_figure import JudgedFigure, judge_figure
-from mprun.labs.study_page import draw_pages, name_folder, table, write_text
+from mprun.labs.study_page import draw_pages, list_reasons, name_folder, table, write_text
 from mprun.metrics.claim_check import find_value
 from mprun.runs.place import choose_place
 from mprun.statements.expression import UnknownName, Value
@@ -52,6 +52,7 @@ RUNS = ROOT / "build" / "studies"
 PAGES: Mapping[str, str] = {"10": "openflow_topologies", "11": "classroom", "12": "short_flows", "13": "sctp_and_mptcp"}
 TUTORIAL = ("01", "02", "03", "04", "05", "06")
 BEGIN, END = "<!-- figures: python -m docs.generate.studies -->", "<!-- end of figures -->"
+REASONS = "The reasons of the results that do not agree:"
 TIMES = "Times are the sums of the real times of the runs,\non a loaded machine with two cores."
 _TABLE = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
@@ -78,9 +79,12 @@ def texts_of(numbers: Sequence[str]) -> Iterator[tuple[Path, str]]:
     parts = {number: read_parts(number) for number in (*TUTORIAL, *PAGES)}
     filled = {page: fill_numbers(page.read_text(encoding="utf-8"), parts) for page in pages_with_numbers()}
     index = STUDIES / "index.md"
-    rows = [line for number in TUTORIAL if parts[number] for line in _rows_of(number, parts[number])]
+    tables = [_rows_of(number, parts[number]) for number in TUTORIAL if parts[number]]
+    rows = [row for table_rows, _ in tables for row in table_rows]
     if rows:
-        filled[index] = insert(filled[index], "\n".join([*rows[:2], *(row for row in rows if row not in rows[:2])]))
+        reasons = [reason for _, found in tables for reason in found]
+        lines = [*rows[:2], *(row for row in rows if row not in rows[:2]), "", REASONS, "", *reasons]
+        filled[index] = insert(filled[index], "\n".join(lines))
     for number in numbers:
         if number not in PAGES or not parts[number]:
             continue
@@ -97,10 +101,12 @@ def texts_of(numbers: Sequence[str]) -> Iterator[tuple[Path, str]]:
     yield from filled.items()
 
 
-def _rows_of(number: str, parts: Parts) -> Iterator[str]:
-    """Yield the lines of the table of a lab's figures, with a row for each published result."""
+def _rows_of(number: str, parts: Parts) -> tuple[list[str], list[str]]:
+    """Return the lines of the table of a lab's figures, and the reasons of the results that do not agree."""
     lab = open_lab(number)
-    return table(lab, judge_recorded(lab, parts), {name: part.wall_s for name, part in parts.items()})
+    judged = judge_recorded(lab, parts)
+    walls_s = {name: part.wall_s for name, part in parts.items()}
+    return list(table(lab, judged, walls_s)), list(list_reasons(judged))
 
 
 def _pictures_of(folder: Path, figure: str) -> list[str]:

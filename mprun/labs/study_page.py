@@ -252,6 +252,17 @@ def _section(judged: JudgedFigure, pictures: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
+def list_reasons(judged: Sequence[JudgedFigure]) -> Iterator[str]:
+    """Yield a line for each reason of published results that do not agree, with their figure and verdict."""
+    for one in judged:
+        said: dict[tuple[str, str], list[str]] = {}
+        for finding in one.findings:
+            said.setdefault((finding.verdict, finding.reason), []).append(f"“{_escape(finding.said)}”")
+        for (verdict, reason), results in said.items():
+            if verdict != "agrees":
+                yield _wrap(f"- {_escape(_title(one))}. {', '.join(results)}: **{verdict}**. {_escape(reason)}", "  ")
+
+
 def _wrap(text: str, indent: str = "") -> str:
     """Return a text in lines. indent: of all lines but the first."""
     return fill(text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

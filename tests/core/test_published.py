@@ -20,7 +20,7 @@ from mprun.labs.definition import Lab, read_lab
 from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
 from mprun.labs.study_figure import Drawn, JudgedFigure, judge_figure, say_sides
-from mprun.labs.study_page import draw, name_folder, table, write_page
+from mprun.labs.study_page import draw, list_reasons, name_folder, table, write_page
 from mprun.metrics.cell_run import CellRun
 from mprun.metrics.claim_check import MeasuredRun, Swept
 from mprun.metrics.readings import SummaryMetrics
@@ -147,6 +147,21 @@ def test_a_difference_needs_a_reason(tmp_path: Path) -> None:
     assert (known.verdict, known.reason, known.is_explained) == ("differs", "Other links.", True)
     # a reason of a difference does not make one
     assert judged_of(lab_of(tmp_path, "Other links."), 19e6, 40e6)[0].findings[1].verdict == "agrees"
+
+
+def test_each_result_that_does_not_agree_has_its_reason_in_a_list(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path, "Other links.")
+    assert list(list_reasons(judged_of(lab, 30e6, 40e6))) == [
+        "- Figure 1: Rates. “TCP gets 19 Mbit/s”: **differs**. Other links.",
+        "- Figure 2: A drawing. “A drawing”: **not measured here**. It is a drawing.",
+    ]
+    # results with one reason share a line
+    same = lab_of(
+        tmp_path,
+        "Other links.\n      - {says: TCP stops, holds: here.tcp == 0bit, why: a limit, differs: Other links.}",
+    )
+    first, _ = list_reasons(judged_of(same, 30e6, 40e6))
+    assert "“TCP gets 19 Mbit/s”, “TCP stops”: **differs**. Other links." in " ".join(first.split())
 
 
 @pytest.mark.parametrize(("tcp", "verdict"), [(19.5e6, "agrees"), (20.5e6, "undecided"), (22e6, "differs")])

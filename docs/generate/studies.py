@@ -5,6 +5,10 @@
     python -m docs.generate.studies --labs 10,12         run these labs only
     python -m docs.generate.studies --from RUNS          record the runs that exist in RUNS/LAB, and run nothing
     python -m docs.generate.studies --pages              write the pages again from the recorded values
+    python -m docs.generate.studies --confirm RUNS       keep the recorded values if the runs in RUNS/LAB have them
+
+Use `--confirm` after a change of the kernel that cannot change a result, such as one for another processor. Run a part
+of each lab with it before: `mprun lab run 10 --profile published --figure ping-beside -o RUNS/10`.
 
 The runs of a lab are in `build/studies/LAB`. A lab that was interrupted is resumed, because `mprun lab run` uses runs
 that exist. `values/LAB.json` has the values, and each number of a page comes from such a file.
@@ -18,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +36,7 @@ from docs.generate.study_values import (
     names_of,
     plan_of,
     read_parts,
+    spell_amounts,
     write_parts,
 )
 from mprun.errors import MprunError
@@ -149,6 +155,30 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
     return parts, results
 
 
+def confirm(lab: Lab, folder: Path) -> bool:
+    """Compare the runs in a folder with the recorded values. If all are equal, record today's kernel for all values.
+
+    Print the differences. Return whether there are none, and at least one value was compared.
+    """
+    recorded, (repeated, _) = read_parts(lab.number), collect(lab, folder)
+    count = 0
+    differences = []
+    for name, part in repeated.items():
+        for text, value in part.values.items():
+            known = recorded[name].values.get(text) if name in recorded else None
+            count += known is not None
+            if known is not None and spell_amounts(known) != spell_amounts(value):
+                differences.append(f"{lab.number}: {text}: {spell_amounts(known)} recorded, {spell_amounts(value)} now")
+    print(*differences, sep="\n", end="\n" * bool(differences))
+    print(
+        f"{lab.number}: {count - len(differences)} of {count} values equal, of {len(repeated)} of {len(recorded)} parts"
+    )
+    if differences or not count:
+        return False
+    write_parts(lab.number, {name: replace(part, kernel=kernel_of()) for name, part in recorded.items()})
+    return True
+
+
 def _find_sweep(sweep: LabSweep, settings: LabSettings, is_recorded: bool) -> SweepDirectory | None:
     """Return the finished sweep of the lab's files in a folder, or else an unfinished one; None if there is none.
 
@@ -179,8 +209,12 @@ def main() -> None:
     parser.add_argument("--labs", default=",".join((*TUTORIAL, *PAGES)), help="the numbers of the labs")
     parser.add_argument("--from", dest="runs", type=Path, help="record the runs of this folder; run nothing")
     parser.add_argument("--pages", action="store_true", help="write the pages from the recorded values")
+    parser.add_argument("--confirm", type=Path, help="compare the runs of this folder with the recorded values")
     asked = parser.parse_args()
     numbers = asked.labs.split(",")
+    if asked.confirm:
+        are_equal = [confirm(open_lab(number), asked.confirm / number) for number in numbers]
+        sys.exit(0 if all(are_equal) else 1)
     statuses = []
     for number in [] if asked.pages else numbers:
         folder = (asked.runs or RUNS) / number

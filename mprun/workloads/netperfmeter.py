@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -174,29 +174,52 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     received = [values for name, values in receiver.items() if name.startswith("flow[") and values["Received Packets"]]
     if not received:
         return Result(error="nothing arrived")
+    is_udp, side = flow.protocol == "udp", sides[0]
+    sent = [values for name, values in sender.items() if name.startswith("flow[")]
+    sent_packets = sum(one["Transmitted Packets"] for one in sent)
+    offered_bytes = sum(one["Transmitted Bytes"] for one in sent)
+    if is_udp and side == "active":
+        counted = sum(_count_in_time(flow, outputs, stream, receiver, sender) for stream in _streams(flow))
+        offered_bytes, sent_packets = offered_bytes * counted / sent_packets, counted
     bytes_ = sum(values["Received Bytes"] for values in received)
     length_us = max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received)
     values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e6 / length_us} if length_us else {})
-    sent = [values for name, values in sender.items() if name.startswith("flow[")]
-    sent_packets = sum(one["Transmitted Packets"] for one in sent)
     arrived_packets = sum(one["Received Packets"] for one in received)
-    is_udp = flow.protocol == "udp"
     if is_udp:
         values["loss"] = 1 - arrived_packets / sent_packets
-    side = sides[0]
     # the passive side's data port, as the active side printed it
     ports = _REMOTE.findall(outputs.log(flow.name))[:1] if flow.protocol in ("tcp", "mptcp") else ()
     return Result(
         values,
         tables=_read_tables(flow, outputs, side),
         server_ports=tuple(map(int, ports)),
-        warnings=tuple(_doubt(flow, sum(one["Transmitted Bytes"] for one in sent))),
+        warnings=tuple(_doubt(flow, offered_bytes)),
         movement=_find_movement(flow, outputs, side, arrived_packets >= sent_packets)
         if flow.protocol == "sctp"
         else None,
         portions={"goodput": _find_portions(flow, outputs, side, receiver)} if length_us else {},
         lost_packets=round(sent_packets - arrived_packets) if is_udp else 0,
     )
+
+
+def _count_in_time(
+    flow: Flow, outputs: Outputs, stream: int, receiver: Mapping[str, dict[str, float]], sender: Mapping[str, Any]
+) -> float:
+    """Return the messages that the passive side sent over UDP while the active side read, and correct its first time.
+
+    The active side begins to read when some messages wait already, and the passive side sends a second longer.
+    """
+    got, gave = receiver[f"flow[{stream}]"], sender[f"flow[{stream}]"]
+    sent, span_us = gave["Transmitted Packets"], gave["Last Transmission"] - gave["First Transmission"]
+    due = int((flow.duration_ns or 0) / 1e3 * (sent - 1) / span_us) + 1 if span_us else sent
+    vector = _read_vector(outputs, "active", stream)
+    arrived = [(int(at_us), float(ms) * 1e3, int(number)) for at_us, number, _, ms, _ in _MESSAGE.findall(vector)]
+    if arrived:
+        got["First Reception"] = min(at - delay for at, delay, _ in arrived) + min(delay for _, delay, _ in arrived)
+        last = max(number for *_, number in arrived) + 1
+        # by its clock, the last of the messages may be late
+        due = last if due <= last + 2 else due
+    return min(due, sent)
 
 
 def _remedy_of_limit(flow: Flow, said: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bz2
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,6 +221,39 @@ def test_netperfmeters_messages_tell_when_data_stood_still() -> None:
     assert spans == [(100, 120), (220, 720), (820, 840)]
     assert cut is not None
     assert (cut.ended_ns, cut.standstills_ns[-1]) == (2 * SECOND_NS, (840_000_000, 2 * SECOND_NS))
+
+
+@pytest.mark.parametrize(
+    ("arrived", "loss"), [(range(100), 0), ((*range(50), *range(51, 100)), 0.01), (range(40), 0.6)]
+)
+def test_messages_after_the_time_of_a_receiving_client_are_not_lost(arrived: Sequence[int], loss: float) -> None:
+    """The server sends a message every 10 ms for 2 s. The client reads for 1 s, and begins when 16 messages wait."""
+    lines = ["AbsTime RelTime SeqNumber\t..."]
+    for count, number in enumerate(arrived, start=1):
+        at_ms = max(10 * number + 20, 180)
+        counts = f"{1000 * count} {count} 0\t1000 1 0\t{at_ms - 10 * number:.3f} 0.1 1.2"
+        lines.append(f"{count:06d} {5_000_000 + at_ms * 1000} 0.1 {number}\t{counts}")
+    last_us = 5e6 + 1e4 * arrived[-1] + 2e4
+    counted = {"Received Packets": len(arrived), "Received Bytes": 1000 * len(arrived)}
+    scalars = {
+        "active": {**counted, "First Reception": 5.18e6, "Last Reception": last_us},
+        "passive": {"Transmitted Packets": 201, "Transmitted Bytes": 201_000}
+        | {"First Transmission": 5e6, "Last Transmission": 7e6},
+    }
+    files = {
+        f"flow-{side}.sca": "".join(
+            f'scalar "netPerfMeter.{side}.flow[0]" "{name}"\t{value}\n' for name, value in values.items()
+        ).encode()
+        for side, values in scalars.items()
+    }
+    files["flow-active-00000000-0000.vec.bz2"] = bz2.compress(("\n".join(lines) + "\n").encode())
+    rates = {"rate_bit_per_s": 800_000, "message_bytes": 1000}
+    asked = replace(flow("netperfmeter", "udp", reverse=True, **rates), duration_ns=SECOND_NS)
+    result = netperfmeter.parse(asked, Left(files=files, epoch_ns=5 * SECOND_NS))
+    assert result.values["loss"] == pytest.approx(loss, abs=0.005)
+    assert result.values["goodput"] == pytest.approx(8e3 * len(arrived) / (0.01 * arrived[-1]))
+    assert result.portions["goodput"][0].begin_ns == 20_000_000
+    assert result.warnings == ()
 
 
 def test_netperfmeter_that_offers_less_says_so() -> None:

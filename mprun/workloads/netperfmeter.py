@@ -14,7 +14,7 @@ import bz2
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -58,7 +58,7 @@ SCALARS, VECTORS, CONFIGURATION = "flow.sca", "flow.vec.bz2", "flow.config"
 
 _SCALAR = re.compile(r'^scalar "netPerfMeter\.(?:active|passive)\.([^"]+)"\s+"([^"]+)"\s+(\S+)$', re.MULTILINE)
 _REMOTE = re.compile(r"Remote Address +=.*:(\d+)$", re.MULTILINE)
-_INTERVAL = re.compile(r'^\d+ (\d+) [\d.]+ ([\d.]+)\t(\d+) ".*" [\d.]+\t"Received" (\d+) \d+ \d+\t(\d+) ', re.MULTILINE)
+_INTERVAL = re.compile(r'^\d+ (\d+) [\d.]+ [\d.]+\t(\d+) ".*" [\d.]+\t"Received" (\d+) ', re.MULTILINE)
 _ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]+) ", re.MULTILINE)
 _MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
@@ -189,15 +189,19 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         values["loss"] = 1 - arrived_packets / sent_packets
     # the passive side's data port, as the active side printed it
     ports = _REMOTE.findall(outputs.log(flow.name))[:1] if flow.protocol in ("tcp", "mptcp") else ()
+    portions = _find_portions(flow, outputs, side, receiver)
+    tables = {"goodput": _tabulate(flow, portions)} if length_us else {}
+    if flow.options.get("messages"):
+        tables["messages"] = _read_messages(flow, outputs, side)
     return Result(
         values,
-        tables=_read_tables(flow, outputs, side),
+        tables=tables,
         server_ports=tuple(map(int, ports)),
         warnings=tuple(_doubt(flow, offered_bytes)),
         movement=_find_movement(flow, outputs, side, arrived_packets >= sent_packets)
         if flow.protocol == "sctp"
         else None,
-        portions={"goodput": _find_portions(flow, outputs, side, receiver)} if length_us else {},
+        portions={"goodput": list(chain(*portions.values()))} if length_us else {},
         lost_packets=round(sent_packets - arrived_packets) if is_udp else 0,
     )
 
@@ -254,20 +258,16 @@ def _read_scalars(outputs: Outputs, side: str) -> dict[str, dict[str, float]] | 
     return found or None
 
 
-def _read_tables(flow: Flow, outputs: Outputs, side: str) -> dict[str, Table]:
-    """Return the tables. goodput: a row for each second and stream. messages: a row for each message, if requested."""
+def _tabulate(flow: Flow, portions: Mapping[int, list[Portion]]) -> Table:
+    """Return a row for each stream and second, from the stream's first message to its last."""
     direction = "back" if flow.options.get("reverse") else "forth"
-    rows = [
-        (direction, int(stream), round(end_s - length_s, 9), end_s, int(bytes_) * 8 / length_s)
-        for end_us, length, stream, _, bytes_ in _INTERVAL.findall(_read_vector(outputs, side))
-        if (length_s := float(length)) > 0
-        for end_s in [_from_zero_s(outputs, end_us)]
-    ]
-    names = ("direction", "stream", "start_s", "end_s", "goodput_bit_per_s")
-    tables: dict[str, Table] = {"goodput": tool.tabulate(names, rows)}
-    if flow.options.get("messages"):
-        tables["messages"] = _read_messages(flow, outputs, side)
-    return tables
+    rows = (
+        (direction, stream, one.begin_ns / 1e9, one.end_ns / 1e9, one.size_bytes * 8e9 / (one.end_ns - one.begin_ns))
+        for stream, some in portions.items()
+        for one in some
+        if one.end_ns > one.begin_ns
+    )
+    return tool.tabulate(("direction", "stream", "start_s", "end_s", "goodput_bit_per_s"), rows)
 
 
 def _from_zero_s(outputs: Outputs, at_us: str) -> float:
@@ -277,23 +277,23 @@ def _from_zero_s(outputs: Outputs, at_us: str) -> float:
 
 def _find_portions(
     flow: Flow, outputs: Outputs, side: str, receiver: Mapping[str, Mapping[str, float]]
-) -> list[Portion]:
+) -> dict[int, list[Portion]]:
     """Return the payload of each stream between two lines of the vector.
 
     The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
     scalars of this side.
     """
     intervals = _INTERVAL.findall(_read_vector(outputs, side))
-    portions = []
+    portions: dict[int, list[Portion]] = {}
     for stream in _streams(flow):
         scalars = receiver.get(f"flow[{stream}]", {})
         if not scalars.get("Received Packets"):
             continue
         first_us, last_us = (int(scalars[f"{which} Reception"]) for which in ("First", "Last"))
-        known = [(int(at_us), int(size)) for at_us, _, number, size, _ in intervals if int(number) == stream]
+        known = [(int(at_us), int(size)) for at_us, number, size in intervals if int(number) == stream]
         cuts = [(min(max(at_us, first_us), last_us), size) for at_us, size in known]
         cuts = [(first_us, 0), *cuts, (last_us, int(scalars["Received Bytes"]))]
-        portions += [
+        portions[stream] = [
             Portion(begin_us * 1_000 - outputs.epoch_ns, end_us * 1_000 - outputs.epoch_ns, after - before)
             for (begin_us, before), (end_us, after) in pairwise(cuts)
         ]

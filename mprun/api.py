@@ -52,6 +52,7 @@ _ARGUMENTS: Sequence[tuple[str, str]] = (
     (r"name it after -t", "give it as 'topology'"),
     (r"name it after -x", "give it as 'experiment'"),
     (r"`mprun sweep`", "mprun.sweep"),
+    (r"--new starts", "another parent starts"),
     (r"give another with -o|(use|add) -o( \S+)?", "give 'parent'"),
 )
 # What to write for an argument that must be a path.
@@ -186,16 +187,17 @@ class Sweep(Frozen):
     def table(self, name: str) -> polars.LazyFrame:
         """Return a table of all runs as one, after the columns of `cells` before `status`.
 
-        Raises SpecError if no run has the table.
+        Such a column has `matrix.` before its name if the table has this name too. Raises SpecError if no run has the
+        table.
         """
         keys = self.cells.columns[: self.cells.columns.index("status")]
-        parts = [
-            run.tables[name].select(
-                *(polars.lit(value).alias(key) for key, value in zip(keys, row, strict=True)), polars.all()
-            )
-            for run, row in zip(self.runs(), self.cells.select(keys).iter_rows(), strict=True)
-            if name in run.tables
-        ]
+        parts = []
+        for run, row in zip(self.runs(), self.cells.select(keys).iter_rows(), strict=True):
+            if (table := run.tables.get(name)) is not None:
+                own = table.collect_schema().names()
+                told = zip(keys, row, strict=True)
+                axes = (polars.lit(value).alias(column_of_axis(key, own)) for key, value in told)
+                parts.append(table.select(*axes, polars.all()))
         if not parts:
             known = dict.fromkeys(name for run in self.runs() for name in run.tables)
             raise SpecError(f"{self.path}: no run has a table '{name}'{name_nearest(name, known, 'tables')}")
@@ -260,8 +262,9 @@ def sweep(
 ) -> Sweep:
     """Run all cells of an experiment's matrix, as `mprun sweep` does, and return the sweep, whether it passed or not.
 
-    An unfinished sweep of the same files is resumed. jobs: the number of runs at once; None for one for each CPU. The
-    other parameters and errors are those of `run`.
+    An unfinished sweep of the same files is resumed. A UserWarning tells how many runs existed, and names those that
+    somebody else made, and each run that ends with an error. jobs: the number of runs at once; None for one for each
+    CPU. The other parameters and errors are those of `run`.
     """
     from mprun.inputs.loading import load_cells
     from mprun.sweeps import execution, study
@@ -278,9 +281,13 @@ def sweep(
     with closing(LocalExecutor(placed.slots(jobs))) as executor:
         made, _ = execution.find_or_create(Path(parent).absolute(), placed, inputs, False)
         with made.held():
-            execution.Execution(made, placed.cells, consent=consent).run(executor, lambda _: None, lambda _: None)
+            execution.Execution(made, placed.cells, consent=consent).run(executor, lambda _: None, _warn)
     invoking_user.give(made.path)
     return read_sweep(made)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(_spell(text), stacklevel=2)
 
 
 def _check(

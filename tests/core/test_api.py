@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,16 @@ def test_tables_have_one_form_in_runs_and_sweeps(tmp_path: Path) -> None:
             found.table("nothing")
     with pytest.raises(SpecError, match=r"no table 'packets': `mprun packets .*` makes it$"):
         run.table("packets")
+
+
+def test_an_axis_with_the_name_of_a_column_is_beside_it(tmp_path: Path) -> None:
+    sweep = mprun.load(make_sweep(tmp_path))
+    assert isinstance(sweep, mprun.api.Sweep)
+    axis = sweep.cells.columns[0]
+    named = replace(sweep, cells=sweep.cells.rename({axis: "flow"}))
+    table = named.table("sockets").collect()
+    assert table["matrix.flow"].equals(sweep.table("sockets").collect()[axis], check_names=False)
+    assert table["flow"].equals(sweep.table("sockets").collect()["flow"])
 
 
 def test_the_page_reads_the_rows_of_its_tables(tmp_path: Path) -> None:

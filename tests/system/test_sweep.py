@@ -345,3 +345,9 @@ def test_a_program_makes_the_same_sweep(whole: Path, xp: Path, tmp_path: Path, m
     assert made.cells.drop("directory").equals(read_table(SweepDirectory(whole)).drop("directory"))
     assert made.summary["status"] == "passed"
     assert mprun.load("latest", tmp_path / "runs").path == made.path
+    # a run that somebody else made counts, as on the command line, and is named
+    (made.path / "summary.json").unlink()
+    mark, *_ = sorted(made.path.glob("runs/*/*/.made"))
+    mark.unlink()
+    with pytest.warns(UserWarning, match="1 of them were not made by your mprun.*; another parent starts without them"):
+        mprun.sweep(LAB / "topo", xp, parent=tmp_path / "runs", jobs=2)

@@ -152,8 +152,11 @@ def _emit(search: Search, found: SearchResult, sweep: SweepDirectory, files: tup
 
     def tell_edge(edge: Boundary) -> dict[str, Any]:
         axis = search.axes[edge.axis]
-        holds = None if edge.holds is None else axis.value_at(edge.holds)
-        return {"axis": axis.name, "violated": axis.value_at(edge.violated), "holds": holds}
+        beyond = None if edge.holds is None else axis.value_at(edge.holds)
+        doubt = "" if beyond is None else found.find_uncounted(axis.name, beyond)
+        holds, uncounted = (None, beyond) if doubt else (beyond, None)
+        told = {"axis": axis.name, "violated": axis.value_at(edge.violated), "holds": holds}
+        return told | {"uncounted": uncounted, "reason": doubt}
 
     worst = None if found.worst is None else tell(found.worst)
     told = {"directory": str(sweep.path), "statement": search.violate, "worst": worst}

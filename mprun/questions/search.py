@@ -76,6 +76,11 @@ class SearchResult(Frozen):
         """The point that is violated most; None if none is."""
         return min((one for one in self.tested if one.kind == "violated"), key=lambda one: one.margin, default=None)
 
+    def find_uncounted(self, axis: str, value: Scalar) -> str:
+        """Return why the worst point with another value of an axis does not count; empty if the statement holds."""
+        values = {} if self.worst is None else {**self.worst.values, axis: value}
+        return next((one.reason for one in self.tested if one.values == values and one.kind != "holds"), "")
+
     def count(self, kind: PointKind) -> int:
         return sum(one.kind == kind for one in self.tested)
 
@@ -247,8 +252,10 @@ def spell_edges(search: Search, found: SearchResult) -> Iterator[tuple[str, str,
         told = "" if isinstance(axis, Choice) else "not searched with this budget"
         if len(edges) == 2:
             ends = [str(axis.value_at(edges[is_upper].violated)) for is_upper in (False, True)]
-            held = [str(axis.value_at(edge.holds)) for edge in edges.values() if edge.holds is not None]
-            told = f"violated at both ends, {ends[0]} and {ends[1]}"
-            if held:
-                told = f"violated from {ends[0]} to {ends[1]}, not at {' and '.join(held)}"
+            beyond = [axis.value_at(edge.holds) for edge in edges.values() if edge.holds is not None]
+            doubts = {str(value): found.find_uncounted(axis.name, value) for value in beyond}
+            held = [value for value, doubt in doubts.items() if not doubt]
+            told = f"violated from {ends[0]} to {ends[1]}" if beyond else f"violated at both ends, {' and '.join(ends)}"
+            told += f", not at {' and '.join(held)}" if held else ""
+            told += "".join(f"; {value} does not count: {doubt}" for value, doubt in doubts.items() if doubt)
         yield axis.name, str(worst.values[axis.name]), told

@@ -183,6 +183,22 @@ def test_what_is_said_of_an_axis() -> None:
     ]
 
 
+def test_a_point_that_does_not_count_is_not_said_to_hold() -> None:
+    """Beyond a boundary, the control may fail too, or a floor may forbid the point."""
+    a, b = (replace(span(), name=name) for name in "ab")
+    worst = SearchedPoint("sample", {"a": "10mbit", "b": "10mbit"}, "violated", -0.5)
+    fails = SearchedPoint("boundary", {"a": "1mbit", "b": "10mbit"}, "control", 1.0, reason="control tcp: it fails")
+    low = SearchedPoint("boundary", {"a": "10mbit", "b": "1mbit"}, "floor", 0.0, reason="the queue holds 5 packets")
+    good = SearchedPoint("boundary", {"a": "10mbit", "b": "100mbit"}, "holds", 0.1)
+    edges = (Boundary(0, False, 0.0, 0.5), Boundary(0, True, None, 1.0))
+    edges += (Boundary(1, False, 0.0, 0.5), Boundary(1, True, 1.0, 0.5))
+    found = SearchResult((worst, fails, low, good), edges)
+    assert [text for _, _, text in spell_edges(Search((a, b), "", {}, Floors()), found)] == [
+        "violated from 10mbit to 100mbit; 1mbit does not count: control tcp: it fails",
+        "violated from 10mbit to 10mbit, not at 100mbit; 1mbit does not count: the queue holds 5 packets",
+    ]
+
+
 def test_choices_have_no_boundary() -> None:
     axes = (span(), Choice("cc", ("cubic", "bbr")))
     edges = explore(axes, 64, 1, lambda stage, points: [0.5 - x if cc < 0.5 else 1.0 for x, cc in points])

@@ -98,7 +98,7 @@ def test_a_logarithmic_scale_is_drawn_and_says_what_it_has_no_place_for() -> Non
 
 
 def test_a_value_without_a_place_on_a_logarithmic_axis_is_told() -> None:
-    """Of an axis of the matrix, or of the runs in a box."""
+    """The values are on an axis of the matrix, or are those of the runs in a box."""
     found = study({"path0.rate": ["5mbit"], "loss": ["0%", "1%", "2%"]})
     line = draw(found, Plot(metric="bulk.goodput", over="loss", log=("x",)), 0)
     samples = [{"bulk.goodput": [0.0, 1e6]}, *found.samples[1:]]

@@ -523,7 +523,7 @@ def test_pings_are_drawn_when_they_were_sent() -> None:
 
 
 def test_a_copy_of_a_packet_is_no_delay_of_its_own() -> None:
-    """As in the metrics. The second ping had two answers, and the third had none."""
+    """The metrics do the same. The second ping had two answers, and the third had none."""
     columns = {"flow": ["bulk"] * 3, "sequence": [1, 2, 2], "start_ns": [0, 10**8, 10**8], "rtt_ms": [40.0, 41.0, 99.0]}
     (chart,) = draw_run(evidence(pings=pl.LazyFrame(columns)), [Plot(series="delay")])
     assert list(chart.panels[0].series[0].y) == pytest.approx([0.040, 0.041])
@@ -659,11 +659,11 @@ def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: 
 
 
 def test_a_mean_of_some_runs_has_their_number() -> None:
-    """Of five runs, two ended with an error, and one of the others has no value."""
+    """Two of five runs ended with an error, and one of the others has no value."""
     metric = Statistic("1", 2, 3.0, 3.0, t95=(2.0, 4.0))
     cell = CELL._replace(runs=RunCounts(3, 0, 2), metrics={"a.b": metric, "a.c": replace(metric, count=1, t95=None)})
-    assert format_mean(cell, "a.b", 0.95) == "3.0 ± 1.0 (2 runs)"
-    assert format_mean(cell, "a.c", 0.95) == "3 (1 run)"
+    assert format_mean(cell, "a.b", 0.95) == "3.0 ± 1.0 (2 of 3 runs)"
+    assert format_mean(cell, "a.c", 0.95) == "3 (1 of 3 runs)"
 
 
 def test_marks_in_a_terminal() -> None:

@@ -174,7 +174,7 @@ def test_the_carriers_of_data_agree_with_a_table_of_bytes() -> None:
 
 
 def test_a_subflow_that_is_reset_in_its_handshake_is_never_established() -> None:
-    """As when a middlebox removes MP_JOIN from the answer. The reset acknowledges the answer."""
+    """A middlebox may remove MP_JOIN from the answer. The reset acknowledges the answer."""
     answer, reset = JOIN[1].replace("\t1\t", "\t\t"), line(1.04, OTHER, SERVER, 4 | ACK, seq=2**32 - 100)
     one, _ = trace([*HANDSHAKE, JOIN[0], answer, reset])
     first, second = one.tell_subflows()
@@ -231,7 +231,7 @@ def test_plain_tcp_over_ipv6() -> None:
 
 
 def test_data_of_a_syn_begins_the_data() -> None:
-    """As with TCP Fast Open. The sequence number of the SYN stands before the first byte."""
+    """TCP Fast Open does this. The sequence number of the SYN stands before the first byte."""
     sent = [
         line(0, ONE, SERVER, SYN, seq=100, tcp_payload=30),
         line(0.1, SERVER, ONE, SYN | ACK, seq=900),

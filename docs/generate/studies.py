@@ -5,7 +5,7 @@
     python -m docs.generate.studies --labs 10,12         run these labs only
     python -m docs.generate.studies --from RUNS          record the runs that exist in RUNS/LAB, and run nothing
     python -m docs.generate.studies --pages              write the pages again from the recorded values
-    python -m docs.generate.studies --confirm RUNS       keep the recorded values if the runs in RUNS/LAB have them
+    python -m docs.generate.studies --confirm RUNS       keep the recorded values if the runs in RUNS/LAB change no page
 
 Use `--confirm` after a change of the kernel that cannot change a result, such as one for another processor. Run a part
 of each lab with it before: `mprun lab run 10 --profile published --figure ping-beside -o RUNS/10`.
@@ -36,7 +36,6 @@ from docs.generate.study_values import (
     names_of,
     plan_of,
     read_parts,
-    spell_amounts,
     write_parts,
 )
 from mprun.errors import MprunError
@@ -156,26 +155,20 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
 
 
 def confirm(lab: Lab, folder: Path) -> bool:
-    """Compare the runs in a folder with the recorded values. If all are equal, record today's kernel for all values.
+    """Record the values of the runs in a folder, and today's kernel for all values, if no page shows a difference.
 
-    Print the differences. Return whether there are none, and at least one value was compared.
+    Otherwise, print the names of the pages that would change, and record nothing. Return whether it was recorded.
     """
     recorded, (repeated, _) = read_parts(lab.number), collect(lab, folder)
-    count = 0
-    differences = []
-    for name, part in repeated.items():
-        for text, value in part.values.items():
-            known = recorded[name].values.get(text) if name in recorded else None
-            count += known is not None
-            if known is not None and spell_amounts(known) != spell_amounts(value):
-                differences.append(f"{lab.number}: {text}: {spell_amounts(known)} recorded, {spell_amounts(value)} now")
-    print(*differences, sep="\n", end="\n" * bool(differences))
-    print(
-        f"{lab.number}: {count - len(differences)} of {count} values equal, of {len(repeated)} of {len(recorded)} parts"
-    )
-    if differences or not count:
+    again = {name: replace(part, wall_s=recorded[name].wall_s) for name, part in repeated.items() if name in recorded}
+    pages = dict(texts_of([lab.number]))
+    write_parts(lab.number, {name: replace(part, kernel=kernel_of()) for name, part in (recorded | again).items()})
+    changed = [path.name for path, text in texts_of([lab.number]) if pages[path] != text]
+    told = f"{lab.number}: {len(again)} of {len(recorded)} parts measured again"
+    print(f"{told}, which changes {', '.join(changed)}" if changed else f"{told}, and no page changes")
+    if changed or not again:
+        write_parts(lab.number, recorded)
         return False
-    write_parts(lab.number, {name: replace(part, kernel=kernel_of()) for name, part in recorded.items()})
     return True
 
 

@@ -76,7 +76,7 @@ def write_parts(number: str, parts: Parts) -> Path:
             "kernel": part.kernel,
             "wall_s": round(part.wall_s, 1),
             "values": {
-                text: {"unit": value.unit, "amounts": spell_amounts(value)}
+                text: {"unit": value.unit, "amounts": [float(f"{one:.{_DIGITS}g}") for one in value.amounts]}
                 for text, value in sorted(part.values.items())
             },
         }
@@ -87,11 +87,6 @@ def write_parts(number: str, parts: Parts) -> Path:
     lines = re.sub(r"\[[^\[\]{}]*\]", lambda match: " ".join(match[0].split()), lines)
     path.write_text(f"{lines}\n", encoding="utf-8")
     return path
-
-
-def spell_amounts(value: Value) -> list[float]:
-    """Return the amounts of a value as they are recorded."""
-    return [float(f"{one:.{_DIGITS}g}") for one in value.amounts]
 
 
 def find_recorded(reference: Reference, parts: Mapping[str, MeasuredPart]) -> Value:

@@ -21,6 +21,7 @@ from mprun.captures.identity import IDENTITY_COLUMNS, Identities, identify, kept
 from mprun.captures.packet import PACKET_COLUMNS, ObservationPoint, name_quic, read_packets, shape_packets
 from mprun.captures.pcapng import Portions
 from mprun.captures.quic_packet import list_kinds
+from mprun.captures.stream import LATE
 from mprun.captures.tcp_connection import CONNECTION_COLUMNS, SUBFLOW_COLUMNS, CaptureConnections
 from mprun.errors import MprunError
 from mprun.machine.version import code_digest
@@ -162,7 +163,8 @@ def _read_all(
     for name, path in captures.items():
         capture = wanted.get(name)
         nat = intent.middleboxes[capture.node].nat if capture and capture.node in intent.middleboxes else None
-        trace = CaptureConnections(_paths(intent), _forwards(intent, capture), nat.inside if nat else ())
+        inside = nat.inside if nat else ()
+        trace = CaptureConnections(_paths(intent), _forwards(intent, capture), inside, _servers(intent).keys())
         number = 1
         argv = [program, *tshark.argv(intent.traffic)[1:]]
         for portion, read in _portions(run, path, _Reader(argv, kept, quic_ports), name, found):
@@ -175,7 +177,13 @@ def _read_all(
             progress(f"reading {name}", (done + read) / total, f"{found.packets} packets")
         done += run.folder.size(path)
         found.connections += [{"capture": name, **row} for row in trace.tell_connections()]
-        found.subflows += [{"capture": name, **row} for row in trace.tell_subflows()]
+        subflows = trace.tell_subflows()
+        found.subflows += [{"capture": name, **row} for row in subflows]
+        if late := sum(row["kind"] == LATE for row in subflows):
+            found.warnings.append(
+                f"{name}: connections and subflows that began before the capture: {late}; each such subflow is a "
+                "connection of its own, and its offsets count from the first packet in the capture"
+            )
         if trace.cut_packets:
             found.warnings.append(
                 f"{name}: of {trace.cut_packets} packets the options of TCP are not all in the capture, so that what "
@@ -272,9 +280,14 @@ def _paths(intent: Intent) -> dict[tuple[str, str], str]:
 
 def _flows(intent: Intent) -> dict[tuple[str, int], str]:
     """Return the name of each flow by the addresses and ports of its server, without those of several flows."""
+    return {server: names.pop() for server, names in _servers(intent).items() if len(names) == 1}
+
+
+def _servers(intent: Intent) -> dict[tuple[str, int], set[str]]:
+    """Return the names of the flows of each server, by its address and port."""
     found: dict[tuple[str, int], set[str]] = {}
     for flow in intent.traffic:
         for address in flow.server_addresses:
             for port in flow.endpoints.all_ports:
                 found.setdefault((address, port), set()).add(flow.name)
-    return {server: names.pop() for server, names in found.items() if len(names) == 1}
+    return found

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mprun.captures.stream import (
+    LATE,
     REINJECTION,
     RETRANSMISSION,
     WAYS,
@@ -212,7 +213,7 @@ class Associations:
             connection = self._found.open(addresses, at_ns, "sctp")
             one, other = map(Chunks, connection.streams)
             association = Association(connection, initiate_tag if is_opening else None, (one, other))
-            index, kind = 0, "initial" if is_opening else "under way"
+            index, kind = 0, "initial" if is_opening else LATE
         path = len(association.connection.subflows)
         opening = turned(addresses) if index else addresses
         ways = self._found.join(association.connection, opening, kind, at_ns).ways

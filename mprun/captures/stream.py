@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from mprun.model.sequence_space import Seen
 
 RETRANSMISSION, REINJECTION = "retransmission", "reinjection"
+# The kind of a subflow, or of an association's path, that began before the capture.
+LATE = "under way"
 # The two directions of a connection: from the end that opened it, and to that end.
 WAYS = ("forward", "reverse")
 # The number of data sequence numbers in MPTCP.

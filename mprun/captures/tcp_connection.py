@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mprun.captures.sctp_association import Associations, SctpPacket
 from mprun.captures.stream import (
     DATA_SPACE,
+    LATE,
     REINJECTION,
     RETRANSMISSION,
     WAYS,
@@ -98,14 +99,20 @@ class CaptureConnections:
     - paths: the names of paths by their two addresses.
     - forwards: the node forwards packets, so the capture contains each packet twice. Outgoing packets are then ignored.
     - inside: the inside links of a NAT. A packet has other addresses outside, so only packets on these links count.
+    - servers: the addresses and ports of servers, which open no connection.
     """
 
     def __init__(
-        self, paths: Mapping[tuple[str, str], str], forwards: bool = False, inside: Collection[str] = ()
+        self,
+        paths: Mapping[tuple[str, str], str],
+        forwards: bool = False,
+        inside: Collection[str] = (),
+        servers: Collection[tuple[str, int]] = (),
     ) -> None:
         self._paths = paths
         self._forwards = forwards
         self._inside = inside
+        self._servers = servers
         self._ways: dict[Addresses, Way] = {}
         # token -> the connection, and the direction of an MP_JOIN with this token
         self._tokens: dict[int, tuple[CapturedConnection, int]] = {}
@@ -160,7 +167,7 @@ class CaptureConnections:
         if flags & SYN:
             way.start = (packet.seq + 1) % _TCP
         elif subflow.established_ns is None and flags & (ACK | RST) == ACK and way is subflow.ways[0]:
-            subflow.established_ns = at_ns
+            subflow.established_ns = None if subflow.kind == LATE else at_ns
         if kinds:
             self._options(way, packet, kinds)
             if 3 in kinds and not packet.echo and (announced := packet.announced_ipv4 or packet.announced_ipv6):
@@ -180,7 +187,7 @@ class CaptureConnections:
     def _open(self, packet: TcpPacket, addresses: Addresses, kinds: tuple[int, ...]) -> Way:
         """Open a subflow that begins, or that began before the capture. Return the way of this packet."""
         flags, token, at_ns = packet.flags, packet.token, packet.time_ns
-        is_answer = bool(flags & SYN and flags & ACK)
+        is_answer = bool(flags & ACK) if flags & SYN else addresses[:2] in self._servers
         if is_answer:
             addresses = turned(addresses)
         is_join = 1 in kinds and token is not None
@@ -193,7 +200,7 @@ class CaptureConnections:
                 # the connection began before the capture
                 joined.token = token
                 self._tokens[token] = joined, index
-        kind = "additional" if is_join else "initial" if flags & SYN else "under way"
+        kind = "additional" if is_join else "initial" if flags & SYN else LATE
         subflow = self._found.join(joined, addresses, kind, at_ns, index)
         if is_join:
             subflow.address_id, subflow.backup = packet.address_id, bool(packet.backup)
@@ -240,7 +247,8 @@ class CaptureConnections:
             # a DATA_FIN is acknowledged too, and is no payload
             acked -= 1
         stream.acked_bytes = max(stream.acked_bytes, acked)
-        return acked
+        # of a connection that began before the capture, the first data seen may be acknowledged later
+        return acked if acked >= 0 else None
 
     def _data(self, way: Way, packet: TcpPacket, kinds: tuple[int, ...], acked: int | None) -> tuple[Any, ...]:
         """Follow a packet with payload. Return the values of the columns `ADDED`."""

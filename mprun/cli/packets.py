@@ -115,6 +115,8 @@ def _say_connection(one: Mapping[str, Any]) -> list[str]:
 
 def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str, Any]) -> list[str]:
     """Return a line for each subflow, in the direction that carried more."""
+    from mprun.captures.stream import LATE
+
     way = "forward" if connection["forward_bytes"] >= connection["reverse_bytes"] else "reverse"
     total = sum(one[f"{way}_new_bytes"] for one in members)
     names = [one["path"] or f"{_say_end(one, 'source')} > {_say_end(one, 'destination')}" for one in members]
@@ -128,7 +130,7 @@ def _say_subflows(members: Sequence[Mapping[str, Any]], connection: Mapping[str,
     for name, one in zip(names, members, strict=True):
         share = format_measured(one[f"{way}_new_bytes"] / total, "share") if total else "-"
         words = [one["kind"], *(["backup"] if one["backup"] else [])]
-        if one["established_ns"] is None and (total or connection["protocol"] != "sctp"):
+        if one["established_ns"] is None and one["kind"] != LATE and (total or connection["protocol"] != "sctp"):
             words.append("never established")
         again = f"{one[f'{way}_retransmissions']} retransmitted, {one[f'{way}_reinjections']} reinjected"
         at = f"from {one['opened_ns'] / 1e9:.3f} s"

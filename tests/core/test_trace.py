@@ -290,6 +290,23 @@ def test_a_capture_that_began_late_or_cut_the_options_off_says_what_it_can() -> 
     assert (rows[-1]["new_bytes"], one.tell_connections()[0]["fallback"]) == (None, None)
 
 
+def test_a_connection_that_began_before_the_capture_is_still_that_of_its_client() -> None:
+    """The first packet is one of the server, and acknowledges data from before the capture."""
+    key, flags = (idsn(CLIENT_KEY) + 1) % (1 << 64), {"subtype": 2}
+    sent = [
+        line(0, SERVER, ONE, ACK, seq=900, **flags, data_ack=key + 600),
+        data(0.1, ONE, 5000, 700, 301),
+        line(0.2, SERVER, ONE, ACK, seq=900, **flags, data_ack=key + 600),
+        line(0.3, SERVER, ONE, ACK, seq=900, **flags, data_ack=key + 800),
+    ]
+    one = CaptureConnections(PATHS, servers={SERVER})
+    rows = one.follow(read_packets("".join(sent).encode(), PLACE, 0))
+    (connection,), (subflow,) = one.tell_connections(), one.tell_subflows()
+    assert (connection["source"], connection["forward_bytes"], connection["reverse_bytes"]) == ("10.0.0.1", 100, 0)
+    assert (subflow["kind"], subflow["established_ns"]) == ("under way", None)
+    assert rows["data_acked_bytes"].to_list() == [None, None, None, 100]
+
+
 def test_what_is_no_tcp_is_a_packet_too() -> None:
     ping = line(0, ONE, SERVER, 0).split("\t")
     for name in ("flags", "seq", "ack", "tcp_payload", "tcp_source_port", "tcp_destination_port"):

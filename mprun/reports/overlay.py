@@ -177,6 +177,10 @@ def _merge(
     panel_of: the plot to which a curve belongs, from its label.
     """
     first = next((chart for chart in drawn if chart is not None), None)
+    # the window of TCP is in packets, and the window of QUIC in bytes
+    drawn = [
+        chart if chart is not None and first is not None and chart.y.unit == first.y.unit else None for chart in drawn
+    ]
     if first is None or sum(chart is not None for chart in drawn) < 2:
         return None
     panels: dict[str, list[Series]] = {}

@@ -92,6 +92,22 @@ def test_a_run_without_data_is_told_of() -> None:
     assert list(overlay([subject("one", "path0"), empty])) == []
 
 
+def test_windows_in_packets_and_in_bytes_are_no_common_figure() -> None:
+    row = {"flow": ["bulk"], "time_ns": [10**8], "end": ["client"], "path": ["path0"]}
+    recovery = {**row, "cwnd_bytes": [14_720], "srtt_ns": [10**7]}
+    packets = {**row, "event": ["sent"], "payload_bytes": [1200]}
+    frames = {"frame": ["stream"], "about": [None]}
+    tables = {
+        "qlog_recovery": pl.LazyFrame(recovery),
+        "qlog_packets": pl.LazyFrame(packets),
+        "qlog_frames": pl.LazyFrame({**packets, **frames}),
+    }
+    quic = OverlaidRun("quic", RunData(tables, ["bulk"], {"path0": ["path0"]}))
+    charts = {chart.name: chart for chart in overlay([subject("one", "path0"), subject("two", "path0"), quic])}
+    assert [series.label for series in charts["cwnd-bulk-by-run"].series] == ["one", "two"]
+    assert "Without such data: quic." in charts["cwnd-bulk-by-run"].caption
+
+
 def test_changes_of_links_name_their_runs_unless_all_have_them() -> None:
     both, one = Mark(0.2, "path0 down"), Mark(0.3, "path1 loss 1 %")
     total = next(iter(overlay([subject("a", "path0", marks=(both,)), subject("b", "path0", marks=(both, one))])))

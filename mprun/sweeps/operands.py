@@ -27,10 +27,10 @@ from mprun.model.metric import Metric, find_owned
 from mprun.model.problem import name_nearest
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
-from mprun.runs.provenance import list_makers, list_programs
+from mprun.runs.provenance import list_makers
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
-from mprun.sweeps.sweep_summary import find_missing
+from mprun.sweeps.sweep_summary import find_missing, list_versions
 from mprun.workloads.tool import OwnedMetrics
 
 
@@ -126,7 +126,9 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
     # an interrupted sweep has fewer runs than requested
     told = (
-        _kernels(sweep) | _programs_of_all(sweep) | {"runs": len(kept)}
+        _kernels(sweep)
+        | {name: ", ".join(versions) for name, versions in list_versions(kept).items()}
+        | {"runs": len(kept)}
         for sweep, kept in zip((one, other), made, strict=True)
     )
     facts = differing_values(*told)
@@ -166,17 +168,6 @@ def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool |
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:
     kernels = sweep.record.kernels
     return {f"kernel {name}": kernel.label for name, kernel in kernels.items()}
-
-
-def _programs_of_all(sweep: SweepDirectory) -> dict[str, str]:
-    """Return the versions by program. A program that changed during the sweep has all its versions."""
-    told: dict[str, dict[str, None]] = {}
-    for kept in sweep.runs():
-        # a run that ended with an error may have no environment
-        if kept.run.has("environment.json"):
-            for name, version in list_programs(kept.run.environment()).items():
-                told.setdefault(name, {})[version] = None
-    return {name: ", ".join(versions) for name, versions in told.items()}
 
 
 def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:

@@ -7,15 +7,18 @@ the same, with the status `incomplete`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mprun.errors import MprunError
 from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import INCOMPLETE, doubt, find_lacking, judge_across, sum_up, tabulate
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
+from mprun.runs.provenance import list_programs
 from mprun.runs.run_directory import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 
 if TYPE_CHECKING:
     import polars
@@ -47,6 +50,25 @@ def write_summary(sweep: SweepDirectory) -> SweepSummary:
     return summary
 
 
+def list_versions(runs: Iterable[Kept]) -> dict[str, list[str]]:
+    """Return the versions by program. A program that changed during the sweep has all its versions."""
+    told: dict[str, dict[str, None]] = {}
+    for kept in runs:
+        # a run that ended with an error may have no environment
+        with contextlib.suppress(MprunError, OSError):
+            for name, version in list_programs(kept.run.environment()).items():
+                told.setdefault(name, {})[version] = None
+    return {name: list(versions) for name, versions in told.items()}
+
+
+def _find_mixed(runs: Iterable[Kept]) -> Iterator[str]:
+    """Yield a warning for each program of which several versions made the runs, as after a change during a sweep."""
+    for name, versions in list_versions(runs).items():
+        if len(versions) > 1:
+            told = f"several versions of {name} made these runs ({', '.join(versions)})"
+            yield f"{told}, which may differ for this reason: --new makes all of them again"
+
+
 def find_missing(record: SweepRecord, runs: Iterable[CellRun]) -> str | None:
     """Return the progress of an incomplete sweep; None for a complete one."""
     progress = _follow(record, runs)
@@ -67,7 +89,7 @@ def tell_progress(summary: SweepSummary) -> str:
     return spell_progress(counts)
 
 
-def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:
+def _sum_up(record: SweepRecord, rows: Sequence[Kept]) -> SweepSummary:
     cells, progress = record.cells, _follow(record, rows)
     found = sum_up(cells, rows, [one.needed for one in progress])
     counts = RunCounts(*(sum(getattr(cell.runs, status) for cell in found) for status in RunCounts._fields))
@@ -81,5 +103,9 @@ def _sum_up(record: SweepRecord, rows: Sequence[CellRun]) -> SweepSummary:
         runs=counts,
         cells=tuple(found),
         statements=tuple(statements),
-        warnings=(*doubt([cell.repeat for cell in cells]), *find_lacking(record.across, cells, rows)),
+        warnings=(
+            *doubt([cell.repeat for cell in cells]),
+            *find_lacking(record.across, cells, rows),
+            *_find_mixed(rows),
+        ),
     )

@@ -35,7 +35,7 @@ from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 from mprun.sweeps.worker import Job, RunOutcome, settle
-from tests.hostile import RUN
+from tests.hostile import RUN, make_sweep
 from tests.summaries import PASSED
 
 TOPOLOGY = """\
@@ -57,6 +57,17 @@ def make_cells(folder: Path, text: str, experiment: str = EXPERIMENT) -> tuple[C
     (folder / "xp.yaml").write_text(experiment + text)
     loaded = load_cells(folder / "topo", folder / "xp")
     return study.make_cells(loaded, "virtual", "default")
+
+
+def test_a_sweep_of_several_versions_says_so(tmp_path: Path) -> None:
+    """A sweep that was resumed with another version of mprun or of a program looked like any other."""
+    sweep = SweepDirectory(make_sweep(tmp_path))
+    assert read_summary(sweep).warnings == ()
+    file = sweep.path / "runs" / "cc=reno" / "1" / "environment.json"
+    environment = json.loads(file.read_text())
+    file.write_text(json.dumps({**environment, "mprun": "0" * 12}))
+    (warning,) = read_summary(sweep).warnings
+    assert warning.startswith(f"several versions of mprun made these runs ({environment['mprun']}, {'0' * 12}), which")
 
 
 def test_a_file_that_changes_during_a_sweep_changes_no_later_run(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import click
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
 from mprun.errors import MprunError
-from mprun.model.metric import SYMBOLS
+from mprun.model.metric import SYMBOLS, relative_change
 from mprun.model.units import find_prefix
 from mprun.safety.text import plain
 
@@ -162,8 +162,8 @@ def _tell_end(history: History, done: Bisected, fail_if: str | None) -> None:
     rows = [("", "before", "after", "change")]
     for name in before.figures.keys() & after.figures.keys():
         old, new = before.figures[name], after.figures[name]
-        share = f"{new.amount / old.amount - 1:+.3%}".replace("%", " %") if old.amount else ""
-        rows.append((name, _format(old), _format(new), share))
+        change = relative_change(old.amount, new.amount)
+        rows.append((name, _format(old), _format(new), "" if change is None else f"{change:+.3%}".replace("%", " %")))
     rows = [rows[0], *sorted(rows[1:])]
     if len(rows) > 1:
         show_table(rows, 1)

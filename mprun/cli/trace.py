@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from mprun.cli import options
 from mprun.cli.output import emit
@@ -68,6 +69,12 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     from mprun.inputs.keys.trace_file import TraceError
     from mprun.inputs.reader import read_text
 
+    source = click.get_current_context().get_parameter_source
+    for option, forms in (("interval", ("mahimahi", "rates")), ("frame", ("mahimahi",))):
+        if form not in forms and source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--{option} is for {' and '.join(forms)}, and has no effect on {form}: leave it out"
+            )
     if (form == "csv") != bool(columns):
         raise click.UsageError("--column is for --format csv, which needs a column 'time' and at least one other")
     try:

@@ -60,15 +60,15 @@ def find_end(agent: AgentReport) -> int | None:
 
 
 def find_outliers(faulted: Sequence[FaultedRun], base: FaultedRun) -> list[FaultedRun]:
-    """Return the outcomes that do not have the status of the run without losses, or whose value is far out."""
+    """Return the outcomes that are unlike that of the run without losses, or whose value is far out."""
     low, high = _fences([one.value for one in faulted], base)
-    return [one for one in faulted if one.status != base.status or _is_outside(one.value, low, high)]
+    return [one for one in faulted if _is_unlike(one, base) or _is_outside(one.value, low, high)]
 
 
 def find_separating(
     faulted: Sequence[FaultedRun], controls: Sequence[FaultedRun], base: FaultedRun
 ) -> list[FaultedRun]:
-    """Return the outcomes that the control does not have: of another status, or whose distance from it is far out.
+    """Return the outcomes that the control does not have: unlike its own, or whose distance from it is far out.
 
     controls: the outcome of each packet in the control.
     """
@@ -80,8 +80,19 @@ def find_separating(
     return [
         one
         for one, other, distance in zip(faulted, controls, distances, strict=True)
-        if one.status != other.status or _is_outside(distance, low, high)
+        if _is_unlike(one, other) or _is_outside(distance, low, high)
     ]
+
+
+def _is_unlike(one: FaultedRun, other: FaultedRun) -> bool:
+    """Check for another status, a cause that the other outcome does not have, or a value that only one of them has."""
+    is_new = bool({*map(_without_numbers, one.causes)} - {*map(_without_numbers, other.causes)})
+    return is_new or one.status != other.status or (one.value is None) != (other.value is None)
+
+
+def _without_numbers(cause: str) -> str:
+    """Return a cause without its numbers, which differ between packets."""
+    return _NUMBER.sub("#", cause)
 
 
 def _fences(values: Sequence[float | None], base: FaultedRun) -> tuple[float, float]:
@@ -113,9 +124,9 @@ def _new_causes(one: FaultedRun, base: FaultedRun) -> list[str]:
 
 
 def _key(one: FaultedRun, base: FaultedRun) -> tuple[str, ...]:
-    """Return the causes without their numbers, which differ between packets. Without new ones: kind and outcomes."""
+    """Return the new causes without their numbers. Without new ones: kind and outcomes."""
     new = _new_causes(one, base)
-    return tuple(_NUMBER.sub("#", cause) for cause in new) or ("kind", one.packet.kind, one.status, base.status)
+    return tuple(map(_without_numbers, new)) or ("kind", one.packet.kind, one.status, base.status)
 
 
 def _tell(one: FaultedRun, base: FaultedRun) -> str:
@@ -123,6 +134,8 @@ def _tell(one: FaultedRun, base: FaultedRun) -> str:
         return "; ".join(new)
     if one.status != base.status:
         return f"{one.status} instead of {base.status}: {one.packet.kind}"
+    if one.value is None:
+        return f"no new failure, but nothing was measured: {one.packet.kind}"
     return f"no failure, but far from the other runs: {one.packet.kind}"
 
 

@@ -278,6 +278,21 @@ def test_a_failure_that_the_run_without_losses_has_too_is_not_a_cause() -> None:
     assert find_outliers([outcome(1, status="failed", causes=("always",)), rescued], base) == [rescued]
 
 
+def test_another_failure_stands_out_also_if_the_run_without_losses_fails() -> None:
+    """The status was the same, so that a lost connection stood out from a slow one only if its value was far out."""
+    base = outcome(0, status="failed", causes=("rate: 3 of 4",))
+    usual = [outcome(n, status="failed", causes=(f"rate: {n} of 4",)) for n in range(9)]
+    broken = outcome(9, status="failed", causes=("rate: 1 of 4", "a subflow is missing"))
+    unmeasured = replace(outcome(10, status="failed", causes=("rate: 1 of 4",)), value=None)
+    assert find_outliers([*usual, broken, unmeasured], base) == [broken, unmeasured]
+    assert find_separating([*usual, broken], [*usual, outcome(9, status="failed", causes=("rate: 2 of 4",))], base) == [
+        broken
+    ]
+    assert "no new failure, but nothing was measured: data" in [
+        one.cause for one in group([broken, unmeasured], lambda _: replace(base, causes=("rate: 1 of 4",)))
+    ]
+
+
 def test_a_packet_separates_two_kernels_by_status_or_by_an_unusual_distance() -> None:
     base = outcome(0, value=10.0)
     usual = [outcome(number, value=10.0 + number) for number in range(1, 40)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -55,6 +56,21 @@ def _import(*words: str | Path) -> str:
         trace.command, ["import", *map(str, words)], catch_exceptions=False, standalone_mode=False
     )
     return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("--format", "csv", "--column", "time=at:s", "--column", "rate=down:kbit", "--interval", "5s"),
+            "--interval is",
+        ),
+        (("--format", "rates", "--frame", "100"), "--frame is for mahimahi, and has no effect on rates: leave it out"),
+    ],
+)
+def test_an_option_without_effect_on_a_format_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match=told):
+        _import(tmp_path / "trace", *words)
 
 
 @pytest.mark.parametrize("name", TRACES)

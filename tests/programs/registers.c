@@ -36,11 +36,39 @@ static int kept(uint64_t value, long number, long first, long second, long third
 	return low == value && other == value;
 }
 
+/* Make a system call between an instruction that sets a register and one that reads it. */
+#define ACROSS(set, call, read) \
+	asm volatile(set "\n\tsyscall\n\t" read \
+		     : "+a"(call), [now] "=m"(now) : [before] "m"(before), "D"(getpid()), "S"(SIGUSR1) \
+		     : "rcx", "r11", "memory", "cc", "xmm9")
+
+/* Check the same of a whole register of the widest kind that the processor has, while a signal is handled. */
+static int is_wide_kept(int seed)
+{
+	unsigned char before[64], now[64];
+	size_t width = __builtin_cpu_supports("avx512f") ? 64 : __builtin_cpu_supports("avx") ? 32 : 16;
+	long number = SYS_kill;
+
+	for (int i = 0; i < 64; i++)
+		before[i] = seed + i;
+	if (width == 64)
+		ACROSS("vmovdqu64 %[before], %%zmm17", number, "vmovdqu64 %%zmm17, %[now]");
+	else if (width == 32)
+		ACROSS("vmovdqu %[before], %%ymm9", number, "vmovdqu %%ymm9, %[now]");
+	else
+		ACROSS("movdqu %[before], %%xmm9", number, "movdqu %%xmm9, %[now]");
+	return !memcmp(before, now, width);
+}
+
 static void overwrite(void)
 {
 	uint64_t other = 0xdead;
 
-	asm volatile("movq %0, %%xmm8\n\tmovq %0, %%xmm15" : : "r"(other) : "xmm8", "xmm15");
+	asm volatile("movq %0, %%xmm8\n\tmovq %0, %%xmm9\n\tmovq %0, %%xmm15" : : "r"(other) : "xmm8", "xmm9", "xmm15");
+	if (__builtin_cpu_supports("avx"))
+		asm volatile("vpxor %%ymm9, %%ymm9, %%ymm9" : : : "xmm9");
+	if (__builtin_cpu_supports("avx512f"))
+		asm volatile("vpxorq %%zmm17, %%zmm17, %%zmm17" : :);
 }
 
 static volatile int handled;
@@ -110,6 +138,15 @@ static int signals(void)
 	return is_right && handled == ROUNDS;
 }
 
+static int wide_registers(void)
+{
+	int is_right = 1;
+
+	for (int i = 0; i < ROUNDS; i++)
+		is_right &= is_wide_kept(i);
+	return is_right && handled == 2 * ROUNDS;
+}
+
 /* The child of fork has the parent's registers, and each changes only its own. */
 static int forks(void)
 {
@@ -160,6 +197,7 @@ int main(int count, char **words)
 	report("threads", threads());
 	report("faults", faults());
 	report("signals", signals());
+	report("wide registers", wide_registers());
 	report("fork", forks());
 	report("exec", starts("/proc/self/exe"));
 	return 0;

@@ -49,7 +49,7 @@ def compiled(name: str, folder: Path) -> Mapping[str, Any]:
 @pytest.mark.parametrize(
     ("name", "checks"),
     [
-        ("registers", ["system calls", "threads", "faults", "signals", "fork", "exec"]),
+        ("registers", ["system calls", "threads", "faults", "signals", "wide registers", "fork", "exec"]),
         (
             "clocks",
             [*(f"CLOCK_{name}" for name in ("REALTIME", "MONOTONIC", "MONOTONIC_RAW", "BOOTTIME")), "order", "sleep"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mprun.metrics.capacity import cross, find_capacity
-from mprun.metrics.connection import addresses_at, counts_forward, goes_forward, subflows_of
+from mprun.metrics.connection import addresses_at, at_server, counts_forward, goes_forward, subflows_of
 from mprun.metrics.diagnosis import is_left_alone
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
@@ -147,7 +147,8 @@ def explain_efficiency(
         next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
     )
     samples = list(_find_samples(one, is_forward, sockets, evidence.observation))
-    text, is_known = explain_rate(efficiency.value, samples, capacity.best_paths, limits)
+    unused = _explain_unused(one, capacity.best_paths, evidence.observation)
+    text, is_known = (unused, False) if unused else explain_rate(efficiency.value, samples, capacity.best_paths, limits)
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
@@ -162,6 +163,22 @@ def explain_efficiency(
     if flow.group is not None or (len(samples) < LEAST_SAMPLES and not evidence.expects(flow.name)):
         return Readings()
     return Readings(notes=(f"{told}: {text}",))
+
+
+def _explain_unused(one: FlowConnections, best: Collection[str], observation: Observation) -> str | None:
+    """Return why a flow sends nothing on its best paths: they have no subflow, or only backups. None if it may send."""
+    flow, names = one.flow, " and ".join(best)
+    ends = (event for host in (flow.source, flow.destination) for event in observation.hosts[host].events)
+    marked = {event.addresses for event in ends if event.backup}
+    is_backup = {
+        subflow.path: not marked.isdisjoint((subflow.addresses, at_server(subflow.addresses, flow.paths)))
+        for subflow in subflows_of(one.connections)
+    }
+    if is_backup.keys().isdisjoint(best):
+        return f"it has no subflow on {names}"
+    if all(is_backup.get(name, True) for name in best) and not all(is_backup.values()):
+        return f"{names} is a backup, which gets data only after the other paths have failed"
+    return None
 
 
 def find_usual(mtu: int, bdp_bytes: float, round_trip: float) -> float:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from mprun.metrics.connection import Connection, Subflow, at_server, find_brief, find_refused
+from mprun.metrics.capacity import cross
+from mprun.metrics.connection import JOIN_ROUND_TRIPS, Connection, Subflow, at_server, find_brief, find_refused
 from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import on_paths
@@ -74,18 +75,53 @@ def _warn_of_uncounted(
 def _judge_count(flow: AddressedFlow, is_plain: bool, lasting: Sequence[Connection], evidence: Evidence) -> Readings:
     """Count the subflows of connections that lasted, and explain missing ones. is_plain: a connection is plain TCP."""
     client, server = (evidence.agent.counters_of(host) for host in (flow.source, flow.destination))
-    got = min((len(connection.subflows) for connection in lasting), default=0)
+    cut = find_cut(flow, lasting, evidence)
+    got = min((sum(one not in cut for one in connection.subflows) for connection in lasting), default=0)
     metrics = {f"{flow.name}.subflows": measured(got, "count")} if lasting else {}
     interference = on_paths(flow, evidence.agent.filtered)
     if is_plain or has_fallen_back(client, server):
         cause = explain_plain_tcp(client, server, interference)
         return Readings(metrics, failures=(f"{flow.name}: asked for MPTCP and got TCP: {cause}",))
+    if cut and got < flow.subflows:
+        causes = "; ".join(dict.fromkeys(cut.values()))
+        return Readings(metrics, failures=(f"{flow.name}: {got} of {flow.subflows} subflows: {causes}",))
     if lasting and got < flow.subflows:
         accepted = evidence.intent.mptcp_of(flow.source).add_addr_accepted
         refused = find_refused(evidence.observation.hosts[flow.source], lasting)
         cause = explain_missing_subflows(client, server, flow.subflows, got, accepted, interference, refused)
         return Readings(metrics, failures=(f"{flow.name}: {got} of {flow.subflows} subflows: {cause}",))
     return Readings(metrics)
+
+
+def find_cut(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Mapping[Subflow, str]:
+    """Return the additional subflows that were reset before they carried payload, each with a sentence about it.
+
+    A reset at the end of its connection, or on a path that changes, does not count.
+    """
+    resets = {
+        event.addresses: event.at_ns
+        for host in (flow.source, flow.destination)
+        for event in evidence.observation.hosts[host].events
+        if event.event == "subflow closed" and event.error == errno.ECONNRESET
+    }
+    changing = {change.link for change in evidence.intent.changes}
+    paths = {path.name: path for path in flow.paths if changing.isdisjoint(path.links)}
+    cut = {}
+    for connection in connections:
+        end_ns = connection.subflows[0].established_ns + (connection.lived_ns or 0)
+        for one in connection.subflows[1:]:
+            ends = one.addresses, at_server(one.addresses, flow.paths)
+            at_ns = min((resets[end] for end in ends if end in resets), default=end_ns)
+            path = paths.get(one.path or "")
+            if path is None or not one.is_sampled or one.bytes_acked or one.bytes_received:
+                continue
+            if at_ns + JOIN_ROUND_TRIPS * path.rtt_ns < end_ns:
+                after_ns = at_ns - one.established_ns
+                cut[one] = f"that over '{path.name}' was reset {after_ns / 1e6:.0f} ms after its handshake"
+                both = (each.way for forward in (True, False) for each in cross(evidence.intent, flow, path, forward))
+                if any(way.jitter or way.reorder for way in both):
+                    cut[one] += ": Linux does so if the first data overtakes the last packet of the handshake"
+    return cut
 
 
 def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> Readings:

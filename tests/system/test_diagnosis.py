@@ -386,6 +386,54 @@ def test_what_holds_a_connection_over_unlike_paths_back_is_told(
     assert not told or f"best path's rate: {cause}in " in told[0]
 
 
+FASTER_SECOND = """\
+version: 1
+topology: multi-path
+paths:
+  - {name: dsl, rate: 16mbit, delay: 10ms}
+  - {name: lte, rate: 24mbit, delay: 35ms, MORE}
+"""
+
+
+def download(mprun: Callable[..., Result], folder: Path, client: str, more: str) -> Result:
+    (folder / "topo.yaml").write_text(FASTER_SECOND.replace("MORE", more))
+    text = EXPERIMENT.replace("CLIENT", client).replace("SERVER", FULLMESH)
+    (folder / "xp.yaml").write_text(text.replace("duration: 2s", "duration: 5s, reverse: true"))
+    return mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+
+
+@pytest.mark.parametrize(
+    ("client", "more", "told"),
+    [
+        (FULLMESH, "backup: true", "lte is a backup, which gets data only after the other paths have failed"),
+        (
+            "mptcp: {endpoints: [{link: lte, flags: [subflow, backup]}]}",
+            "",
+            "lte is a backup, which gets data only after the other paths have failed",
+        ),
+        ("mptcp: {}", "", "it has no subflow on lte"),
+    ],
+)
+def test_a_best_path_that_gets_no_data_is_no_fault_of_a_buffer(
+    mprun: Callable[..., Result], tmp_path: Path, client: str, more: str, told: str
+) -> None:
+    """A warning named the send buffer, and then the receive window, until both had 16 MB."""
+    result = download(mprun, tmp_path, client, more)
+    assert result.metric("bulk.efficiency.best") < 0.7
+    (note,) = [text for text in result.summary["notes"] if "of its best path's rate" in text]
+    assert told in note
+    assert not [text for text in result.summary["warnings"] if "of its best path's rate" in text]
+
+
+def test_a_join_that_was_reset_is_no_subflow(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """Jitter lets the first data overtake the last packet of the handshake. The run had two subflows, and passed."""
+    result = download(mprun, tmp_path, FULLMESH, "jitter: 10ms")
+    assert result.metric("bulk.subflows") == 1
+    (failure,) = result.summary["failures"]
+    assert failure.startswith("bulk: 1 of 2 subflows: that over 'lte' was reset ")
+    assert "overtakes the last packet of the handshake" in failure
+
+
 def test_a_flow_that_ends_before_its_joins_lacks_no_subflow(mprun: Callable[..., Result], tmp_path: Path) -> None:
     topology = TOPOLOGY.replace("LOSS", "0%")
     (tmp_path / "topo.yaml").write_text(topology.replace("5ms", "20ms", 1).replace("5ms", "30ms"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -233,12 +233,12 @@ def _draw_rate(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
     rows = _sender(evidence, flow, "rtt_us")
     if rows["path"].null_count() == rows.height:
         return None
-    moments = _regular(rows["time_ns"].unique().sort().to_list())
-    if len(moments) < 2:
-        return None
-    # the interval that ended with the first sample
-    moments.insert(0, max(0, moments[0] - _usual_interval(moments)))
     end_ns = round(evidence.ends.get(flow, 0.0) * NS)
+    begins = rows.group_by("local", "local_port", "remote", "remote_port").agg(pl.col("time_ns").min())["time_ns"]
+    regular = _regular(rows["time_ns"].unique().sort().to_list(), {at for at in begins if at <= end_ns})
+    if len(regular) < 2:
+        return None
+    moments = _fill_gaps(regular)
     if end_ns > moments[-1] and rows["host"][0] != evidence.clients.get(flow):
         shortest_us = rows.group_by("path").agg(pl.col("rtt_us").min())["rtt_us"].drop_nulls()
         moments.append(end_ns + 500 * max(shortest_us, default=0))
@@ -449,10 +449,11 @@ def _only_regular(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("time_ns").is_in(_regular(rows["time_ns"].unique().sort().to_list())))
 
 
-def _regular(moments: Sequence[int]) -> list[int]:
+def _regular(moments: Sequence[int], begins: Collection[int] = ()) -> list[int]:
     """Return the times of regular samples.
 
-    Other samples are taken just before a flow ends, and when a socket is closed, long after.
+    Other samples are taken just before a flow ends, and when a socket is closed, long after. begins: the times of the
+    first samples of sockets.
     """
     if len(moments) < 3:
         return list(moments)
@@ -461,9 +462,19 @@ def _regular(moments: Sequence[int]) -> list[int]:
     for moment in moments[1:]:
         if moment - kept[-1] >= interval / 2:
             kept.append(moment)
-    while len(kept) > 2 and kept[-1] - kept[-2] > 1.5 * interval:
+    while len(kept) > 2 and kept[-1] - kept[-2] > 1.5 * interval and kept[-1] not in begins:
         kept.pop()
     return kept
+
+
+def _fill_gaps(moments: Sequence[int]) -> list[int]:
+    """Return the times of samples with those before the first one and at the ends of gaps, which had no sockets."""
+    interval = _usual_interval(moments)
+    found = [max(0, moments[0] - interval), moments[0]]
+    for before, moment in pairwise(moments):
+        ends = {before + interval, moment - interval} if moment - before > 1.5 * interval else ()
+        found += [*sorted(one for one in ends if before < one < moment), moment]
+    return found
 
 
 def _usual_interval(moments: Sequence[int]) -> int:

@@ -246,6 +246,18 @@ def test_a_rate_has_the_payload_of_all_connections() -> None:
     assert [one.label for one in chart.panels[0].series] == ["path0, port 40000", "path0, port 40001"]
 
 
+def test_a_connection_after_a_gap_has_no_rate_in_it() -> None:
+    """Samples without any connection have no rows. The last connection begins after 0.8 s, and the flow ends then."""
+    rows = [(ms, "client", "path0", ms * 2500) for ms in range(100, 400, 100)] + [(900, "client", "path0", 250_000)]
+    table = sockets(*rows).with_columns(local_port=pl.Series([1, 1, 1, 2]))
+    shown = replace(evidence(sockets=table), ends={"bulk": 0.9}, clients={"bulk": "client"})
+    (chart, *_) = draw_run(shown, [Plot(series="rate")])
+    first, last = chart.panels[0].series
+    assert list(first.x) == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
+    assert list(first.y) == pytest.approx([20e6] * 3 + [0] * 4)
+    assert list(last.y) == pytest.approx([0] * 5 + [20e6] * 2)
+
+
 def test_the_last_state_of_a_queue_is_not_joined_to_its_samples() -> None:
     times = [*range(0, 1000, 100), 2900]
     rows = {"time_ns": [ms * 10**6 for ms in times], "backlog_packets": [50] * 10 + [0], "direction": ["forward"] * 11}

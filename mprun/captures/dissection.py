@@ -166,6 +166,7 @@ def _read_all(
         inside = nat.inside if nat else ()
         trace = CaptureConnections(_paths(intent), _forwards(intent, capture), inside, _servers(intent).keys())
         number = 1
+        cut = 0
         argv = [program, *tshark.argv(intent.traffic)[1:]]
         for portion, read in _portions(run, path, _Reader(argv, kept, quic_ports), name, found):
             identities = portion.identities
@@ -173,6 +174,7 @@ def _read_all(
             table = trace.follow(name_quic(packets, portion.kinds))
             yield shape_packets(table, name, number).hstack(identities.frame().head(len(table)))
             number += len(table)
+            cut += portion.cut
             found.packets += len(table)
             progress(f"reading {name}", (done + read) / total, f"{found.packets} packets")
         done += run.folder.size(path)
@@ -188,6 +190,11 @@ def _read_all(
             found.warnings.append(
                 f"{name}: of {trace.cut_packets} packets the options of TCP are not all in the capture, so that what "
                 "they say of MPTCP is not known; a larger snaplen keeps them, 120 at least over IPv6"
+            )
+        if cut:
+            found.warnings.append(
+                f"{name}: of {cut} datagrams of QUIC the packets are not all in the capture, so that their kinds lack "
+                "some; without a snaplen they are"
             )
         if trace.cut_chunks:
             found.warnings.append(
@@ -207,16 +214,20 @@ class _Reader(NamedTuple):
         done = subprocess.run(self.argv, input=content, capture_output=True, check=False)
         said = [line for line in done.stderr.decode(errors="replace").splitlines() if "Running as user" not in line]
         problem = (said[-1] if said else f"ended with status {done.returncode}") if done.returncode else ""
-        kinds = list_kinds(content, self.quic_ports) if self.quic_ports else None
-        return _Portion(done.stdout, identify(content, self.kept), kinds, problem)
+        kinds, cut = list_kinds(content, self.quic_ports) if self.quic_ports else (None, 0)
+        return _Portion(done.stdout, identify(content, self.kept), kinds, cut, problem)
 
 
 class _Portion(NamedTuple):
-    """The reading of a portion: tshark's lines, the identity and the kinds of each packet, and tshark's problem."""
+    """The reading of a portion: tshark's lines, the identity and the kinds of each packet, and tshark's problem.
+
+    cut: the number of datagrams of QUIC whose packets are not all in the capture.
+    """
 
     text: bytes
     identities: Identities
     kinds: list[str | None] | None
+    cut: int
     problem: str
 
 

@@ -126,17 +126,29 @@ def _read_number(data: bytes, offset: int) -> tuple[int, int]:
     return int.from_bytes(data[offset : offset + size], "big") & ((1 << (8 * size - 2)) - 1), size
 
 
-def spell_kinds(payload: bytes) -> str:
-    """Return the kinds of the packets in a datagram, each once, in order, separated by commas."""
-    return ",".join(dict.fromkeys(packet.kind for packet in read_quic(payload)))
+def list_kinds(portion: bytes, ports: Collection[int]) -> tuple[list[str | None], int]:
+    """Return the kinds of the packets in each datagram of a capture; None for what is no QUIC.
 
-
-def list_kinds(portion: bytes, ports: Collection[int]) -> list[str | None]:
-    """Return the kinds of the packets in each datagram of a capture; None for what is no QUIC. ports: of servers."""
+    Also return the number of datagrams whose packets are not all in the capture. ports: of servers.
+    """
     found: list[str | None] = []
+    cut = 0
     for link_type, data in frames(portion):
         head, _ = LINK_HEADERS.get(link_type, (0, 0))
         datagram = read_datagram(data[head:]) if head else None
-        is_quic = datagram is not None and not {datagram.source_port, datagram.destination_port}.isdisjoint(ports)
-        found.append(spell_kinds(datagram.payload) or None if datagram is not None and is_quic else None)
-    return found
+        kinds = None
+        if datagram is not None and not {datagram.source_port, datagram.destination_port}.isdisjoint(ports):
+            kinds, is_cut = find_kinds(datagram)
+            cut += is_cut
+        found.append(kinds or None)
+    return found, cut
+
+
+def find_kinds(datagram: Datagram) -> tuple[str, bool]:
+    """Return the kinds of the packets in a datagram, each once, and whether more packets may have been cut off."""
+    packets = list(read_quic(datagram.payload))
+    kinds = dict.fromkeys(packet.kind for packet in packets)
+    # a packet of another kind is the last one of its datagram
+    may_follow = kinds.keys() <= {INITIAL, EARLY, HANDSHAKE}
+    read_bytes = max(len(datagram.payload), sum(packet.size_bytes for packet in packets))
+    return ",".join(kinds), may_follow and read_bytes < datagram.payload_bytes

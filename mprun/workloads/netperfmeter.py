@@ -223,7 +223,7 @@ def _count_in_time(
         last = max(number for *_, number in arrived) + 1
         # by its clock, the last of the messages may be late
         due = last if due <= last + 2 else due
-    return min(due, sent)
+    return float(min(due, sent))
 
 
 def _remedy_of_limit(flow: Flow, said: str) -> str:

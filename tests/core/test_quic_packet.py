@@ -12,7 +12,7 @@ import pytest
 from mprun.captures.finish import find_observers
 from mprun.captures.quic_decryption import DecryptionError, count, decrypt
 from mprun.captures.quic_observation import QuicObserver
-from mprun.captures.quic_packet import VERSION_2, Datagram, read_datagram, read_quic, spell_kinds
+from mprun.captures.quic_packet import VERSION_2, Datagram, find_kinds, read_datagram, read_quic
 from mprun.model.intent import FlowEnds
 from mprun.model.spec import Capture
 from mprun.runs.run_directory import RunDirectory
@@ -61,7 +61,24 @@ SHORT = b"\x41" + PEER + b"\x01" * 30
     ],
 )
 def test_a_datagram_has_the_kinds_of_its_packets(payload: bytes, kinds: str) -> None:
-    assert spell_kinds(payload) == kinds
+    datagram = Datagram(*CLIENT, *SERVER, 0, payload, len(payload))
+    assert find_kinds(datagram) == (kinds, False)
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_cut"),
+    [
+        (packet(INITIAL) + packet(HANDSHAKE)[:12], True),
+        (packet(INITIAL), True),
+        (packet(INITIAL)[:9], True),
+        # a packet to the end of the datagram, and kinds behind which none follows
+        (packet(INITIAL, 200)[:60], False),
+        (packet(INITIAL) + SHORT[:9], False),
+        (NEGOTIATION[:25], False),
+    ],
+)
+def test_packets_that_a_capture_has_cut_off_are_known_as_missing(payload: bytes, is_cut: bool) -> None:
+    assert find_kinds(Datagram(*CLIENT, *SERVER, 0, payload, 200))[1] == is_cut
 
 
 def test_a_packet_has_its_identifiers_token_and_size() -> None:

@@ -138,7 +138,11 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
 
 
 def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
-    """Yield a note for each requested plot that cannot be drawn."""
+    """Yield a note for each requested plot that cannot be drawn, or on flows that the usual figures leave out."""
+    shown = _choose_flows(evidence)
+    if not plots and len(shown) > MOST_FLOWS:
+        some = f"{MOST_FLOWS} of {len(shown)} flows: {_join(shown[:MOST_FLOWS])}"
+        yield f"figures of single flows are those of the first {some}; `plots` asks for others"
     for plot in plots:
         if not plot.is_over_time or any(draw_run(evidence, [plot])):
             continue
@@ -152,9 +156,14 @@ def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 
+def _choose_flows(evidence: RunData) -> list[str]:
+    """Return the flows in the foreground, or else all."""
+    return [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
+
+
 def _usual(evidence: RunData) -> Iterator[Plot]:
     """Yield a plot of each kind that has data, for the first flows."""
-    shown = [flow for flow in evidence.flows if flow not in evidence.background] or list(evidence.flows)
+    shown = _choose_flows(evidence)
     for name, source in FIGURES.items():
         if name == "goodput" and len(shown) == 1 and FIGURES["rate"].draw(evidence, shown[0], "stack"):
             continue

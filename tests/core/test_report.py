@@ -417,6 +417,13 @@ def test_figures_without_data_are_named() -> None:
     ]
 
 
+def test_flows_without_figures_of_their_own_are_told_of() -> None:
+    flows = [f"f{n}" for n in range(6)]
+    told = "figures of single flows are those of the first 4 of 6 flows: f0, f1, f2 and f3; `plots` asks for others"
+    assert list(lacking(RunData({}, flows, {}), [])) == [told]
+    assert list(lacking(RunData({}, flows, {}, background=frozenset(flows[4:])), [])) == []
+
+
 def test_usual_figures_are_those_with_data() -> None:
     goodput = pl.LazyFrame(
         {"flow": ["bulk"], "direction": ["forth"], "start_s": [0.0], "end_s": [1.0], "goodput_bit_per_s": [8e6]}

@@ -78,6 +78,7 @@ def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_
     root = None
     try:
         name = reading.name = find(given)
+        reading.warnings += _warn_of_others(given, name)
         joined = reading.read(Path(name), ())
         root = joined if reading.is_whole else None
     except InputError as error:
@@ -108,6 +109,16 @@ def find(given: Path | str) -> str:
         raise _refusal(str(given), f"no such file: tried {', '.join(tried)}{_name_nearest_file(Path(given))}")
     except (OSError, ValueError) as error:
         raise _unreadable(str(given), error) from None
+
+
+def _warn_of_others(given: Path | str, name: str) -> Iterator[InputProblem]:
+    """Yield a warning for each other file that the name on the command line could mean, as after `mprun convert`."""
+    for other in (f"{given}{suffix}" for suffix in SUFFIXES):
+        if other != name and Path(other).is_file():
+            message = (
+                f"is read, and {Path(other).name} beside it is not: write the whole name, or remove one of the two"
+            )
+            yield InputProblem(name, None, (), message)
 
 
 def _is_of_run(file: Path) -> bool:

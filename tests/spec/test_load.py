@@ -214,6 +214,18 @@ def test_without_an_experiment_nothing_happens() -> None:
     assert load_topology(str(LAB / "topo")) == loaded.spec.topology
 
 
+def test_of_two_files_of_one_name_the_other_is_named(tmp_path: Path) -> None:
+    """After `mprun convert topo`, `-t topo` still reads the older file, and changes of topo.yaml had no effect."""
+    paths = "version: 1\ntopology: multi-path\npaths: [{rate: 1mbit}]\n"
+    for name in ("topo", "topo.yaml", "other.yaml", "other.yml"):
+        (tmp_path / name).write_text(paths)
+    told = f"{tmp_path}/topo: is read, and topo.yaml beside it is not: write the whole name, or remove one of the two"
+    assert load(tmp_path / "topo", None).warnings == (told,)
+    assert load(tmp_path / "topo.yaml", None).warnings == ()
+    (warning,) = load(tmp_path / "other", None).warnings
+    assert "other.yaml: is read, and other.yml beside it is not" in warning
+
+
 def test_seed_on_the_command_line_replaces_that_of_the_file(tmp_path: Path) -> None:
     _write(tmp_path, topo=TOPOLOGY, xp="version: 1\nrepeat: {seed: 5}\n")
     assert load(tmp_path / "topo", tmp_path / "xp").spec.experiment.seed == 5

@@ -314,6 +314,8 @@ class Timeline:
         if not played:
             self._document.refuse(("events", n, "trace"), "has one row, which is its end: write the rows before it too")
             return
+        if entry.direction != "both":
+            self._check_direction(n, event.file, [row.set for row in played if row.set], entry.direction)
         steps: dict[Track, list[tuple[int, Any]]] = {}
         for at_ns, given in _repeat([(row.at_ns, row.set) for row in played], last.at_ns, entry):
             for track, value in _values(entry, given) if given is not None else ():
@@ -321,6 +323,19 @@ class Timeline:
                     steps.setdefault(track, []).append((at_ns, value))
         position = ("events", n, "trace")
         yield {track: PropertyCourse(values[0][0], (n, 0), position, values) for track, values in steps.items()}
+
+    def _check_direction(self, n: int, file: str, rows: Sequence[DirectionProperties], direction: str) -> None:
+        """Record what a trace with values of both directions loses if one direction alone is played."""
+        position = ("events", n, "direction")
+        if any("rtt" in row.model_fields_set for row in rows):
+            message = "has 'rtt', which is of both directions: write 'delay' there, or remove 'direction'"
+            self._document.refuse(position, f"'{file}' {message}")
+        (played,) = _SIDES[direction]
+        pairs = [row.given() for row in rows]
+        names = [{name for pair in pairs for name in pair[side]} for side in (0, 1)]
+        if names[1 - played] - names[played]:
+            message = f"has a column for the other direction than '{direction}' alone, which has no effect"
+            self._document.warn(position, f"'{file}' {message}")
 
     def _resolve(self, track: Track, courses: Sequence[PropertyCourse]) -> Iterator[PropertyMoment]:
         """Yield the values of a track over time."""

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mprun.cli import trace
 from mprun.errors import SpecError
 from mprun.inputs.keys.trace_file import TraceError, read_mahimahi
-from mprun.inputs.loading import load_topology
+from mprun.inputs.loading import load, load_topology
 from mprun.inputs.traces import TRACES
 from mprun.inputs.traces.generate import make_all
 from mprun.model.problem import InputError
@@ -71,6 +71,22 @@ def _import(*words: str | Path) -> str:
 def test_an_option_without_effect_on_a_format_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
     with pytest.raises(click.UsageError, match=told):
         _import(tmp_path / "trace", *words)
+
+
+def test_what_one_direction_of_a_trace_loses_is_told(tmp_path: Path) -> None:
+    """Half of an `rtt` was the delay of one direction, and a column of the other direction had no effect."""
+    rows = "0s,5mbit,20ms\n1s,6mbit,30ms\n2s,,\n"
+    event = "events: [{link: path0, trace: a.csv, format: schedule, direction: forward}]\n"
+    (tmp_path / "topo.yaml").write_text(
+        f"version: 1\ntopology: multi-path\npaths: [{{rate: 10mbit, delay: 5ms}}]\n{event}"
+    )
+    for columns, said in (("rate,delay.reverse", True), ("rate.forward,delay", False)):
+        (tmp_path / "a.csv").write_text(f"at,{columns}\n{rows}")
+        warnings = load(tmp_path / "topo", None).warnings
+        assert ["for the other direction than 'forward' alone" in one for one in warnings] == [True] * said
+    (tmp_path / "a.csv").write_text(f"at,rate,rtt\n{rows}")
+    with pytest.raises(InputError, match="has 'rtt', which is of both directions: write 'delay' there"):
+        load(tmp_path / "topo", None)
 
 
 @pytest.mark.parametrize("name", TRACES)

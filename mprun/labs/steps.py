@@ -37,6 +37,7 @@ from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
+from mprun.sweeps.sweep_summary import list_versions
 from mprun.sweeps.worker import Job, RunOutcome
 
 # ran: there is a summary. broken: the run ended with an error. impossible: this machine lacks something.
@@ -267,6 +268,9 @@ def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: C
     placed = execution.place_cells(made, settings.place.name, settings.consent)
     finished = execution.find_sweep(settings.parent, placed, is_finished=True) if settings.keeps else None
     if finished is not None and not finished.strange():
+        # a step is run again for another version, and a sweep may take hours
+        if list_versions(finished.runs()).get("mprun") != [code_digest()]:
+            say(f"note: another version of mprun made {finished.path}, which is used; to run it again: add --new")
         return finished
     inputs = runner.read_inputs(loaded[0].sources)
     found, _ = execution.find_or_create(settings.parent, placed, inputs, not settings.keeps)

@@ -396,6 +396,13 @@ def test_published_figures_are_measured_and_resumed(tmp_path: Path) -> None:
     cpu = "  ? CPU time: It is high\n      not measured here: No CPU time.\n      command: mprun sweep\n"
     assert cpu in known.out
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == runs
+    # a sweep of another version of mprun is used, with a note
+    (file, *_) = (tmp_path / "runs").glob("*-sweep/runs/*/1/environment.json")
+    environment = file.read_text()
+    file.write_text(environment.replace('"mprun": "', '"mprun": "other'))
+    noted = call(*command[:-1], "--figure", "swept", cwd=tmp_path)
+    assert "note: another version of mprun made " in noted.err
+    file.write_text(environment)
     # a run that somebody changed is repeated
     (run,) = (tmp_path / "runs").glob(f"*-{made['steps'][0]['directory'][-8:]}")
     summary = run / "summary.json"

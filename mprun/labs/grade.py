@@ -14,12 +14,14 @@ from pathlib import Path
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import MprunError, SpecError
+from mprun.inputs.matrix_cells import PLACES
 from mprun.labs.catalog import open_lab
 from mprun.labs.definition import FILE, Lab, Step, read_lab
 from mprun.labs.steps import find_by_digest, measured_by
 from mprun.metrics.claim_check import JudgedClaim, judge
 from mprun.model.frozen import Frozen
 from mprun.model.problem import name_nearest
+from mprun.model.scalar import Scalar
 from mprun.runs import run_directory
 from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import read_inputs
@@ -76,9 +78,14 @@ def grade(lab: Lab, digests: Mapping[str, str], folder: Path) -> Grade:
 
 
 def digest_of_step(step: Step) -> str:
-    """Return the digest of the plan that a step's files give. Raises InputError."""
-    spec = step.load().spec
-    return compile_plan(spec, allocate(spec)).digest
+    """Return the digest of the plan that a step's files give, and the place of its `params`. Raises InputError."""
+    loaded = step.load()
+    return _add_place(compile_plan(loaded.spec, allocate(loaded.spec)).digest, loaded.parameters)
+
+
+def _add_place(digest: str, parameters: Mapping[str, Scalar]) -> str:
+    """Return the digest of a plan with the kernel and the engine among the parameters, which no plan has."""
+    return " ".join((digest, *(f"{name}={parameters[name]}" for name in PLACES if name in parameters)))
 
 
 def _find_runs(folder: Path) -> list[RunDirectory]:
@@ -91,10 +98,10 @@ def _find_runs(folder: Path) -> list[RunDirectory]:
 
 
 def _digest_of(run: RunDirectory) -> str | None:
-    """The digest of a run that can be graded; None for one whose files are missing or damaged."""
+    """The digest of a run that can be graded, as of a step; None for one whose files are missing or damaged."""
     try:
         run.summary()
-        return run.digest
+        return _add_place(run.digest, run.environment().parameters if run.has("environment.json") else {})
     except MprunError:
         return None
 
@@ -161,7 +168,9 @@ def _open(name: str) -> Lab | None:
 
 def _find_newest(parent: Path, lab: Lab, step: Step, command: str) -> RunDirectory:
     """Return the newest run of a step. command: makes such a run, for the error."""
-    found = next(find_by_digest(parent, digest_of_step(step)), None)
+    wanted = digest_of_step(step)
+    runs = find_by_digest(parent, wanted.partition(" ")[0])
+    found = next((run for run in runs if _digest_of(run) == wanted), None)
     if found is None:
         raise SpecError(
             f"{parent} has no run of step '{step.name}' of {lab.name} with the lab's own files: run it with "

@@ -16,10 +16,11 @@ from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
 from mprun.cli.lab import _group_steps, _show_lab, _show_total
+from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original, open_lab
 from mprun.labs.definition import read_lab
-from mprun.labs.grade import grade
+from mprun.labs.grade import digests_of, grade
 from mprun.labs.steps import Done, LabRun
 from mprun.metrics.claim_check import JudgedClaim
 from mprun.model.run_summary import Summary
@@ -61,6 +62,35 @@ def test_the_newest_run_counts_wherever_it_lies(tmp_path: Path) -> None:
     digest = json.loads((RUN / "plan.json").read_text())["digest"]
     found = grade(lab, {step.name: digest}, tmp_path).runs[step.name]
     assert found.path == tmp_path / "runs" / "20260102-000000-topo-xp-0a1b2c3d"
+
+
+def test_steps_on_two_kernels_have_each_a_run_of_its_own(tmp_path: Path) -> None:
+    """A plan has no kernel, so that the newest run counted for both steps, and a claim compared it with itself."""
+    (tmp_path / "topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: [{rate: 1mbit}]\n")
+    flow = "{name: asked, tool: ping, from: client, to: server, count: 2}"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nmatrix: {{kernel: [default, mine]}}\ntraffic: [{flow}]\n")
+    steps = [
+        f"{{name: {name}, topology: topo, experiment: xp, params: {{kernel: {name}}}}}" for name in ("default", "mine")
+    ]
+    claim = "{says: a, holds: default.asked.rtt <= mine.asked.rtt, why: b}"
+    (tmp_path / "lab.yaml").write_text(
+        f"version: 1\ntitle: a\naim: b\nsteps: [{', '.join(steps)}]\nclaims: [{claim}]\n"
+    )
+    lab = read_lab(tmp_path)
+    digests = digests_of(lab)
+    spec = lab.steps[0].load().spec
+    plan = compile_plan(spec, allocate(spec))
+    environment = json.loads((RUN / "environment.json").read_text())
+    for n, kernel in enumerate(("default", "mine")):
+        run = tmp_path / "runs" / f"2026010{n + 1}-000000-topo-xp-{plan.digest[:8]}"
+        run.mkdir(parents=True)
+        (run / "summary.json").write_text((RUN / "summary.json").read_text())
+        (run / "plan.json").write_text(plan.to_text())
+        (run / "environment.json").write_text(json.dumps(environment | {"parameters": {"kernel": kernel}}))
+    found = grade(lab, digests, tmp_path).runs
+    assert {name: run.environment().parameters["kernel"] for name, run in found.items()} == {
+        "default": "default", "mine": "mine",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -190,9 +190,9 @@ def test_a_point_that_does_not_count_is_not_said_to_hold() -> None:
     fails = SearchedPoint("boundary", {"a": "1mbit", "b": "10mbit"}, "control", 1.0, reason="control tcp: it fails")
     low = SearchedPoint("boundary", {"a": "10mbit", "b": "1mbit"}, "floor", 0.0, reason="the queue holds 5 packets")
     good = SearchedPoint("boundary", {"a": "10mbit", "b": "100mbit"}, "holds", 0.1)
-    edges = (Boundary(0, False, 0.0, 0.5), Boundary(0, True, None, 1.0))
-    edges += (Boundary(1, False, 0.0, 0.5), Boundary(1, True, 1.0, 0.5))
-    found = SearchResult((worst, fails, low, good), edges)
+    one = (Boundary(0, False, 0.0, 0.5), Boundary(0, True, None, 1.0))
+    other = (Boundary(1, False, 0.0, 0.5), Boundary(1, True, 1.0, 0.5))
+    found = SearchResult((worst, fails, low, good), (*one, *other))
     assert [text for _, _, text in spell_edges(Search((a, b), "", {}, Floors()), found)] == [
         "violated from 10mbit to 100mbit; 1mbit does not count: control tcp: it fails",
         "violated from 10mbit to 10mbit, not at 100mbit; 1mbit does not count: the queue holds 5 packets",

@@ -328,11 +328,12 @@ class _Judging:
             of_seeds = [self._ask(reference) for reference in needed if split_table(reference) is None]
         except (ExpressionError, UnknownName) as error:
             return Finding(check.says, "", "not measured here", str(error), False)
-        seeds = min((len(value.amounts) for value in of_seeds), default=1 if needed else 0)
-        measured = self._say(outcome, names)
+        counts = [len(value.amounts) for value in of_seeds] or [1 if needed else 0]
+        seeds, measured = min(counts), self._say(outcome, names)
         reason = self.quote(check.why)
         if truths - {outcome.is_true}:
-            text = f"Within the intervals of {CONFIDENCE:.0%} over {seeds} seeds, the statement may be true or false."
+            found = f"Within the intervals of {CONFIDENCE:.0%} over {max(counts)} seeds"
+            text = f"{found}, the statement may be true or false."
             if seeds == 1 and check.spread is not None:
                 text = f"One seed was run, and a change of its values by {check.spread:.0%} makes it true or false."
             text = f"{text} {self.quote(check.differs)}".strip()

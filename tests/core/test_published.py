@@ -221,6 +221,8 @@ sweeps: [{name: swept, topology: topo, experiment: sweep}]
     # the interval reaches beyond the other value
     near = judge_figure(lab.figures[-1], {"swept": Swept(cells, [*rows[:2], CellRun(1, 1, "", summary_of(3e6))])}, {})
     assert (near.findings[0].verdict, near.findings[0].is_explained) == ("undecided", True)
+    # the intervals are those of the value with several seeds
+    assert near.findings[0].reason == "Within the intervals of 95% over 2 seeds, the statement may be true or false."
     assert lab.in_profile("quick").names == {"xp"}
     assert lab.in_profile("published").names == {"xp", "swept"}
 

@@ -85,7 +85,8 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
         click.echo(imported.text, nl=False)
     else:
         options.write_files({target: imported.text}, "name a new file")
-        click.echo(f"wrote {target}: {imported.rows} rows, {TIME.render(imported.lasts_ns)}")
+        what = ", ".join((TIME.render(imported.lasts_ns), *imported.ranges))
+        click.echo(f"wrote {target}: {imported.rows} rows, {what}")
     if imported.raised:
         least = RATE.render(LEAST_LINK_RATE)
         click.echo(f"rates below {least}, the smallest of a link, that became {least}: {imported.raised}", err=True)

@@ -25,6 +25,7 @@ from mprun.model.network import Network, Path
 from mprun.model.plan import ROOT, Command, Plan, PlannedFault, PlannedNode, Process, sysctl
 from mprun.model.span import find_spans
 from mprun.model.spec import Flow, LinkChange, SampleKind, Spec
+from mprun.model.units import render_queue
 from mprun.workloads import tcpdump
 from mprun.workloads.probe import probe
 from mprun.workloads.tool import Endpoints, Work, time_limit_of, tool_of
@@ -159,6 +160,20 @@ def sampling_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
     """Yield a warning for each series that the file asks for and that cannot be sampled."""
     if OF_REAL_TIME in spec.experiment.samples and capabilities.is_simulated:
         yield "sample.cpu: in simulated time computing takes no time, so there is nothing to sample"
+
+
+def queue_warnings(spec: Spec, network: Network) -> Iterator[str]:
+    """Yield a warning for each queue in BDPs that holds one packet, because the paths over its link have no delay."""
+    sized = {link.name: link.ways for link in network.links}
+    for link in spec.topology.links:
+        for asked, one in zip((link.forward, link.reverse), sized[link.name], strict=True):
+            queue, given = one.way.queue, asked.queue
+            if given is None or queue is None or given.unit != "bdp" or not asked.rate_bit_per_s:
+                continue
+            if queue.size_bytes(one.link.frame_bytes) <= one.link.frame_bytes:
+                what = f"{link.name}.queue: {render_queue(given)} is one packet, as no path over this link has a delay"
+                yield f"{what}: write packets, or give the path a delay"
+                break
 
 
 def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,7 @@ gathers the parameters, reads the topology and the experiment, and checks the tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
@@ -22,7 +22,7 @@ from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
-from mprun.inputs.matrix_cells import CellValues, check_axes, lay_over
+from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
 from mprun.inputs.offered_rate import check_bounds, check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
@@ -30,6 +30,7 @@ from mprun.inputs.search_point import check_names, list_ends
 from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath
@@ -108,7 +109,22 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     The problems are those of the first cell that has any.
     """
     first, *others = found.cells()
-    return (_load_first(found, first), *(_load(found, values) for values in others))
+    cells = (_load_first(found, first), *(_load(found, values) for values in others))
+    problems = list(_find_idle_axes(cells))
+    if problems and found.strict:
+        raise InputError(problems)
+    return (replace(cells[0], warnings=(*cells[0].warnings, *map(str, problems))), *cells[1:])
+
+
+def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
+    """Yield a warning for each axis whose values all give equal runs, as if another axis sets what it sets."""
+    for name in dict(cells[0].values):
+        alike = gather((tuple(pair for pair in cell.values if pair[0] != name), cell.spec) for cell in cells)
+        is_idle = all(len(specs) > 1 and all(spec == specs[0] for spec in specs) for specs in alike.values())
+        if is_idle and name not in PLACES:
+            path = ("matrix", name)
+            message = "changes nothing: all its values give equal runs. Remove it, or the value that holds in its place"
+            yield InputProblem(*cells[0].locate(path), path, message)
 
 
 @_Reading

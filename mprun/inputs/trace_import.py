@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from mprun.inputs.keys.trace_file import RateTrace, TraceError, keep_changes
@@ -44,12 +44,14 @@ class ImportedTrace(Frozen):
 
     rows: the number of rows without the last row, which is the end.
     raised: the number of rates that were below the smallest rate of a link and were replaced by it.
+    ranges: the smallest and the largest value of each column, as text.
     """
 
     text: str
     rows: int
     lasts_ns: int
     raised: int = 0
+    ranges: tuple[str, ...] = ()
 
 
 def parse_column(text: str) -> Column:
@@ -176,11 +178,18 @@ def _spell(key: str, amount: Decimal, line: int) -> str:
     return text
 
 
-def _write(names: Sequence[str], rows: Iterable[tuple[int, list[str]]], lasts_ns: int, raised: int) -> ImportedTrace:
+def _write(names: Sequence[str], rows: Sequence[tuple[int, list[str]]], lasts_ns: int, raised: int) -> ImportedTrace:
     """Return the schedule of rows. Its last row is the end."""
     lines = [",".join(("at", *names))]
     lines += [",".join((TIME.render(at_ns), *values)) for at_ns, values in rows]
     if len(lines) - 1 > MOST_ROWS:
         raise TraceError(1, f"makes more than the {MOST_ROWS} rows that a schedule may have: use a longer --interval")
     lines.append(TIME.render(lasts_ns) + "," * len(names))
-    return ImportedTrace("\n".join(lines) + "\n", len(lines) - 2, lasts_ns, raised)
+    ranges = (_range_of(name, [values[n] for _, values in rows]) for n, name in enumerate(names))
+    return ImportedTrace("\n".join(lines) + "\n", len(lines) - 2, lasts_ns, raised, tuple(ranges))
+
+
+def _range_of(key: str, texts: Sequence[str]) -> str:
+    parse = RATE.parse if key.startswith("rate") else parse_loss if key == "loss" else DELAY.parse
+    least, most = min(texts, key=parse), max(texts, key=parse)
+    return f"{key} {least}" if least == most else f"{key} {least} to {most}"

@@ -15,7 +15,7 @@ from mprun.metrics.interference import on_paths
 from mprun.metrics.path_use import carried, judge_paths, tell_paths
 from mprun.metrics.readings import Readings, join, name_metrics, with_delays
 from mprun.metrics.series import FlowConnections
-from mprun.metrics.subflow import count_reinjected, count_subflows, find_reset, tell_unopened
+from mprun.metrics.subflow import count_reinjected, count_subflows, find_reset, tell_refused, tell_unopened
 from mprun.model.agent_report import Ended, spell_status
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
@@ -73,7 +73,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         if not found[0].errors:
-            found.append(tell_unopened(flow, evidence))
+            found += (tell_unopened(flow, evidence), tell_refused(flow, evidence))
         return FlowReading(join(found), result)
     ports = result.data_ports or ports_towards(observed, result.server_ports)
     connections = FlowConnections(flow, find_connections(observed, peer, ports, flow.paths), began_ns, ended_ns)

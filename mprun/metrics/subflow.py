@@ -53,6 +53,18 @@ def tell_unopened(flow: AddressedFlow, evidence: Evidence) -> Readings:
     return Readings(warnings=(f"{told}: its command opened plain TCP, or none",))
 
 
+def tell_refused(flow: AddressedFlow, evidence: Evidence) -> Readings:
+    """Warn of a command without a server whose host could not open a TCP connection. A program may end well all the
+    same.
+    """
+    host = str(flow.options.get("on", flow.source))
+    failed = evidence.agent.counters.get(host, {}).get("TcpAttemptFails", 0)
+    if flow.tool != "exec" or flow.options.get("server") or not failed:
+        return Readings()
+    told = f"{failed} TCP connection{'s' * (failed > 1)} of '{host}' got no answer or a reset (TcpAttemptFails)"
+    return Readings(warnings=(f"{flow.name}: {told}: the entry has no 'server' that listens on '{flow.destination}'",))
+
+
 def _warn_of_uncounted(
     flow: AddressedFlow, connections: Sequence[Connection], whole: Sequence[Connection], brief: Collection[Connection]
 ) -> Readings:

@@ -17,7 +17,7 @@ from typing import Any
 from mprun.captures.finish import finish_captures
 from mprun.compile import allocate, compile_plan, resolve
 from mprun.compile.packet_trains import compile_calibration, silence
-from mprun.compile.planner import kernel_wide_warnings, sampling_warnings
+from mprun.compile.planner import kernel_wide_warnings, queue_warnings, sampling_warnings
 from mprun.engines.agent_process import RunProgress, Shell
 from mprun.engines.capability import find_capabilities
 from mprun.engines.debugger import Attended, Debugger
@@ -149,8 +149,12 @@ def prepare(request: RunRequest) -> Prepared:
     refuse_commands(spec, request.consent, place.name)
     network = allocate(spec)
     plan, capabilities = compile_for(spec, network, place)
-    more = (*kernel_wide_warnings(spec, capabilities), *sampling_warnings(spec, capabilities))
-    return Prepared(request, network, plan, capabilities, (*request.warnings, *more))
+    found = (
+        *kernel_wide_warnings(spec, capabilities),
+        *sampling_warnings(spec, capabilities),
+        *queue_warnings(spec, network),
+    )
+    return Prepared(request, network, plan, capabilities, (*request.warnings, *found))
 
 
 def find_links(spec: Spec, folder: Path) -> dict[str, str]:

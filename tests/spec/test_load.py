@@ -13,11 +13,13 @@ from typing import get_args
 
 import pytest
 
+from mprun.compile import allocate
+from mprun.compile.planner import queue_warnings
 from mprun.errors import SpecError
 from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import name_link
-from mprun.inputs.loading import Loaded, load, load_topology
+from mprun.inputs.loading import Loaded, load, load_cells, load_topology
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.template import TemplateProblem, multiply
 from mprun.inputs.writer import write_experiment
@@ -691,3 +693,25 @@ def test_json_inputs_beside_files_of_mprun_are_read(tmp_path: Path) -> None:
     assert load_topology(tmp_path / "topo.json") is not None
     with pytest.raises(SpecError, match=r"plan\.json: is written by mprun in a run: .*inputs has the run's files"):
         load_topology(tmp_path / "plan.json")
+
+
+def test_an_axis_without_effect_gets_a_warning(tmp_path: Path) -> None:
+    """The axis of the link's property replaces the value with the parameter, and each run came twice."""
+    topology = "version: 1\nparams: {lost: 0%}\ntopology: multi-path\npaths: [{name: a, loss: '{{ lost }}'}]\n"
+    matrix = "matrix: {a.loss: [0%, 1%], lost: [2%, 3%]}\n"
+    _write(tmp_path, topo=topology, xp=f"version: 1\n{matrix}traffic: [{{tool: ping, from: client, to: server}}]\n")
+    (warning,) = load_cells(tmp_path / "topo", tmp_path / "xp")[0].warnings
+    message = "matrix.lost: changes nothing: all its values give equal runs."
+    assert warning == f"{tmp_path}/xp.yaml:2: {message} Remove it, or the value that holds in its place"
+    with pytest.raises(SpecError, match=r"matrix\.lost: changes nothing"):
+        load_cells(tmp_path / "topo", tmp_path / "xp", strict=True)
+    (tmp_path / "xp.yaml").write_text((tmp_path / "xp.yaml").read_text().replace("a.loss: [0%, 1%], ", ""))
+    assert load_cells(tmp_path / "topo", tmp_path / "xp")[0].warnings == ()
+
+
+@pytest.mark.parametrize(("link", "warns"), [("rtt: 0ms", True), ("rtt: 20ms", False)])
+def test_a_queue_of_a_bdp_without_a_delay_gets_a_warning(tmp_path: Path, link: str, warns: bool) -> None:
+    topology = f"version: 1\ntopology: multi-path\npaths: [{{name: a, rate: 20mbit, queue: 2bdp, {link}}}]\n"
+    spec = _load(tmp_path, topology).spec
+    told = [text.partition(":")[0] for text in queue_warnings(spec, allocate(spec))]
+    assert told == ["a.queue"] * warns

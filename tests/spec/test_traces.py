@@ -183,11 +183,18 @@ def test_a_name_needs_no_format_and_a_schedule_more_than_its_end(tmp_path: Path)
         _topology(tmp_path, "trace: a.csv, format: schedule")
 
 
+def test_a_schedule_has_no_interval(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,rate\n0s,5mbit\n1s,6mbit\n2s,\n")
+    with pytest.raises(InputError, match="interval: has no effect on a schedule, as its rows have times: remove it"):
+        _topology(tmp_path, "trace: a.csv, format: schedule, interval: 200ms")
+
+
 def test_an_imported_csv_gives_the_link_its_values(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("t,dl,ping,lost\n100,5000,60,0\n101.5,0,61.001,12.5\n102,7e3,40,0\n")
     columns = [*TIME, *"--column rate.reverse=dl:kbit --column rtt=ping:ms --column loss=lost:%".split()]
     said = _import(tmp_path / "x.csv", "--format", "csv", *columns, "--to", tmp_path / "y.csv")
-    assert said == f"wrote {tmp_path}/y.csv: 3 rows, 2500ms\n"
+    ranges = "rate.reverse 8bit to 7mbit, rtt 40ms to 61001us, loss 0% to 12.5%"
+    assert said == f"wrote {tmp_path}/y.csv: 3 rows, 2500ms, {ranges}\n"
     played = _changes(_topology(tmp_path, "trace: y.csv, format: schedule"))
     assert played == [
         (0, 10 * MBIT, 5 * MBIT, 30),

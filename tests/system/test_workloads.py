@@ -748,6 +748,20 @@ def test_a_command_runs_on_a_router(mprun: Callable[..., Result], tmp_path: Path
     assert mprun("verify", result.run, "--allow-exec").status == 0
 
 
+def test_a_command_whose_connection_is_refused_may_end_well_and_gets_a_warning(
+    mprun: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    words = "[sh, -c, 'curl -s http://{destination}:{port}/; true']"
+    (tmp_path / "xp.yaml").write_text(
+        f"version: 1\ntraffic: [{{name: ask, tool: exec, from: client, to: server, command: {words}}}]\n"
+    )
+    result = succeed(mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec"))
+    (warning,) = result.summary["warnings"]
+    assert warning.startswith("ask: 1 TCP connection of 'client' got no answer or a reset")
+    assert warning.endswith("the entry has no 'server' that listens on 'server'")
+
+
 def test_a_command_is_over_when_it_has_printed_a_text(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """The text may come in two pieces, on standard error. A command that ends without the text has failed."""
     (tmp_path / "topo.yaml").write_text(ONE_PATH)

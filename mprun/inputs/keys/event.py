@@ -119,6 +119,8 @@ class EventEntry(FileModel):
             for name in sorted({"format", "interval"} & self.model_fields_set):
                 message = f"has no effect on '{self.trace}', a trace of mprun: remove it, or write './{self.trace}'"
                 yield name, message
+        elif self.format == "schedule" and self.trace is not None and "interval" in self.model_fields_set:
+            yield "interval", "has no effect on a schedule, as its rows have times: remove it"
         if self.every is not None and self.until is None:
             yield "until", "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:

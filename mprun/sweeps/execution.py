@@ -120,6 +120,9 @@ def find_or_create(
     """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
     found = None if anew else find_sweep(parent, placed, is_finished=False)
     if found is not None:
+        # figures and shown metrics are no part of the digest
+        record = placed.describe(placed.digest)
+        found.change_record(found.record._replace(plots=record.plots, show=record.show))
         # a sweep that was killed while it was created may not have this link
         found.become_latest()
         return found, False

@@ -399,6 +399,17 @@ def test_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sweep.tell_how_to_go_on().startswith("to resume: ")
 
 
+def test_a_resumed_sweep_has_the_figures_and_metrics_of_its_files_now(tmp_path: Path) -> None:
+    """They are no part of the digest, and those of the first call stayed."""
+    matrix = "matrix: {cc: [cubic, reno]}\n"
+    first = sweep_of(tmp_path, make_cells(tmp_path, matrix))
+    assert first.record.show == ()
+    again = sweep_of(tmp_path, make_cells(tmp_path, matrix + "show: [bulk.goodput]\nplots: [{series: rate}]\n"))
+    assert again.path == first.path
+    assert again.record.show == ("bulk.goodput",)
+    assert [one.series for one in again.record.plots] == ["rate"]
+
+
 def test_axes_keep_the_order_of_the_matrix(tmp_path: Path) -> None:
     """A sweep that is read again has this order too.
 

@@ -271,6 +271,7 @@ def run_sweep(sweep: LabSweep, settings: LabSettings, tell: TellProgress, say: C
         # a step is run again for another version, and a sweep may take hours
         if list_versions(finished.runs()).get("mprun") != [code_digest()]:
             say(f"note: another version of mprun made {finished.path}, which is used; to run it again: add --new")
+        execution.update_figures(finished, placed)
         return finished
     inputs = runner.read_inputs(loaded[0].sources)
     found, _ = execution.find_or_create(settings.parent, placed, inputs, not settings.keeps)

@@ -120,13 +120,17 @@ def find_or_create(
     """Return the sweep to resume, or else a new one; and True if it is new. `anew`: create a new one in any case."""
     found = None if anew else find_sweep(parent, placed, is_finished=False)
     if found is not None:
-        # figures and shown metrics are no part of the digest
-        record = placed.describe(placed.digest)
-        found.change_record(found.record._replace(plots=record.plots, show=record.show))
+        update_figures(found, placed)
         # a sweep that was killed while it was created may not have this link
         found.become_latest()
         return found, False
     return SweepDirectory.create(parent, placed.describe(placed.digest), inputs), True
+
+
+def update_figures(sweep: SweepDirectory, placed: PlacedCells) -> None:
+    """Give a sweep the figures and the shown metrics of its files now, which are no part of the digest."""
+    record = placed.describe(placed.digest)
+    sweep.change_record(sweep.record._replace(plots=record.plots, show=record.show))
 
 
 def find_sweep(parent: Path, placed: PlacedCells, is_finished: bool) -> SweepDirectory | None:

@@ -14,9 +14,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 from mprun.compile.variation import derive_seed, draw
+from mprun.engines.registry import ENGINES
 from mprun.inputs.loading import Loaded
 from mprun.inputs.matrix_cells import PLACES, CellValues
 from mprun.inputs.writer import write_experiment, write_topology
+from mprun.kernel.store import DEFAULT_NAME
 from mprun.model.codec import PLAIN, canonical_json
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.frozen import Frozen
@@ -91,7 +93,9 @@ def make_cells(inputs: Iterable[Loaded], engine: EngineChoice, kernel: str) -> t
         chosen = dict(one.values)
         # the matrix has been held against the names of engines
         named = cast(EngineChoice, chosen.get("engine", engine))
-        on = str(chosen.get("kernel", kernel))
+        # an axis may hold an engine that boots no kernel beside one that boots the kernel that was asked for
+        is_unbooted = "engine" in chosen and ENGINES[cast(EngineName, named)].IS_ON_MACHINE_KERNEL
+        on = str(chosen.get("kernel", DEFAULT_NAME if is_unbooted else kernel))
         cells.append(Cell(**vars(one), folder=name_folder(one.values), engine=named, kernel=on))
     return tuple(cells)
 

@@ -399,6 +399,13 @@ def test_the_command_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sweep.tell_how_to_go_on().startswith("to resume: ")
 
 
+def test_only_cells_of_an_engine_that_boots_one_have_the_kernel_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT + "matrix: {engine: [virtual, real], cc: [cubic]}\n")
+    cells = study.make_cells(load_cells(tmp_path / "topo", tmp_path / "xp"), "auto", "mine")
+    assert [(cell.engine, cell.kernel) for cell in cells] == [("virtual", "mine"), ("real", "default")]
+
+
 def test_a_resumed_sweep_has_the_figures_and_metrics_of_its_files_now(tmp_path: Path) -> None:
     """They are no part of the digest, and those of the first call stayed."""
     matrix = "matrix: {cc: [cubic, reno]}\n"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import io
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,24 +83,6 @@ COMMANDS = {name: found for group in GROUPS.values() for name, found in group.it
 # Earlier spellings of commands: the module in which they have this name.
 EARLIER: Mapping[str, str] = {"reproduce": "verify"}
 
-# Options of earlier versions, and the advice for each.
-REMOVED_OPTIONS: Mapping[str, str] = {
-    "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
-}
-
-# Options that `mprun` and `mprun sweep` do not have, and the way to the same.
-_OTHERWISE = {
-    **dict.fromkeys(("--repeat", "--runs"), "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"),
-    "--resume": "the command of an interrupted sweep resumes it",
-    "--dry-run": "`mprun plan` shows what a run would do",
-}
-
-# Words that other tools have for a command.
-_MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"}
-
-# Dashes of printed text, as a PDF has them in place of the hyphen of an option.
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
-
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
@@ -154,10 +135,8 @@ class LateGroup(click.Group):
                 words = " ".join((error.ctx.command_path, *wanted))
                 raise click.UsageError(f"{what}: {words}", error.ctx) from None
             raise
-        except click.NoSuchOption as error:
-            raise _advise_option(error) from None
         except click.UsageError as error:
-            raise _advise_extra(error) from None
+            raise _advise(error) from None
         except BrokenPipeError:
             # discard the rest of the output
             _stand_in((1, 2))
@@ -185,53 +164,17 @@ class LateGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and args[0] not in EARLIER:
-            raise click.UsageError(f"no command '{args[0]}'{_advise(*args)}")
+            from mprun.cli.mistake import advise_command
+
+            raise click.UsageError(f"no command '{args[0]}'{advise_command(args[0], args[1:])}")
         return super().resolve_command(ctx, args)
 
 
-def _advise_option(error: click.NoSuchOption) -> click.UsageError:
-    """Return the error for an unknown option, with what the user may have meant."""
-    import difflib
+def _advise(error: click.UsageError) -> click.UsageError:
+    """Return an error of the command line with advice."""
+    from mprun.cli.mistake import advise_option, advise_usage
 
-    option, word, context = error.option_name, error.option_name.lstrip("-"), error.ctx
-    known = {name for one in context.command.params for name in one.opts} if context else set()
-    if option.isupper() and option.lower() in known:
-        return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
-    if context and context.info_name in ("run", "sweep") and option in _OTHERWISE:
-        return click.UsageError(f"no option '{option}': {_OTHERWISE[option]}", context)
-    if option in REMOVED_OPTIONS:
-        return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
-    if word in COMMANDS:
-        return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
-    # click counts the dashes, so that it names options that share few letters with the word
-    names = error.possibilities or ()
-    near = [one for one in names if difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() > 0.6]
-    return click.NoSuchOption(option, possibilities=near, ctx=context)
-
-
-def _advise_extra(error: click.UsageError) -> click.UsageError:
-    """Return the error for an extra argument, with the option that it belongs to; any other error as it is."""
-    found = re.fullmatch(r"Got unexpected extra arguments? \((\S+)(.*)\)", error.message)
-    options = {name for one in error.ctx.command.params for name in one.opts} if error.ctx else set()
-    if found and found[1].startswith("="):
-        return click.UsageError(f"{found[0]}: write NAME=VALUE without spaces", error.ctx)
-    if found and not found[2] and "--to" in options and re.search(r"\.[a-z]\w*$", found[1]):
-        return click.UsageError(f"{found[0]}: write '--to {found[1]}'", error.ctx)
-    return error
-
-
-def _advise(word: str, *others: str) -> str:
-    """Return the end of the message that a word is no command. others: the words after it."""
-    from mprun.model.problem import find_nearest
-
-    if word[:1] and word[0] in _DASHES:
-        return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
-    if word == "help":
-        return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"
-    if any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml")):
-        return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
-    meant = _MEANT.get(word) or find_nearest(word, list(COMMANDS))
-    return f": did you mean '{meant}'?" if meant else "; `mprun --help` lists them"
+    return advise_option(error) if isinstance(error, click.NoSuchOption) else advise_usage(error)
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

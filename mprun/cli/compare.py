@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -82,15 +83,15 @@ def command(
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
+    from mprun.sweeps import sweep_directory
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
-    from mprun.sweeps.sweep_directory import LATEST
 
     if first is None:
-        first, second = _find_last(parent) if axis is None else (LATEST, None)
+        first, second = _find_last(parent) if axis is None else (sweep_directory.LATEST, None)
     if second is not None and axis is not None:
         raise click.UsageError("--by compares two parts of one sweep: leave out B, or --by")
     if (second is None) == (axis is None):
-        raise click.UsageError("give A and B, or a sweep A and --by AXIS")
+        raise click.UsageError(f"give A and B, or a sweep A and --by AXIS{_tell_axes(parent, first)}")
     try:
         bound = None if within is None else parse_ratio(within)
     except QuantityError as error:
@@ -164,11 +165,28 @@ def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs that have results. Raises UsageError if there are fewer."""
+    from mprun.sweeps.sweep_directory import LATEST
+
     runs = [run for run in list_runs(parent) if run.has("summary.json")]
     if len(runs) < 2:
         ended = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
-        raise click.UsageError(f"give A and B: {parent} has {ended} with results: make another")
+        remedy = _tell_axes(parent, LATEST) or ": make another"
+        raise click.UsageError(f"give A and B: {parent} has {ended} with results{remedy}")
     return str(runs[-2].path), str(runs[-1].path)
+
+
+def _tell_axes(parent: Path, name: str) -> str:
+    """Return the commands that compare the parts of a sweep; empty without a sweep of this name or without axes."""
+    from mprun.cli.operand import find_either
+    from mprun.sweeps.sweep_directory import SweepDirectory
+
+    with contextlib.suppress(MprunError):
+        found = find_either(parent, name)
+        if isinstance(found, SweepDirectory):
+            cells = [cell.values for cell in found.record.cells]
+            axes = [axis for axis in cells[0] if len({cell.get(axis) for cell in cells}) > 1]
+            return f": the parts of a sweep with `mprun compare {name} --by {axes[0]}`" if axes else ""
+    return ""
 
 
 def show_divergence(divergence: Divergence, run: str, compared: Sequence[ComparedMetric]) -> None:

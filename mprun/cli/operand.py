@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mprun.errors import SpecError
+from mprun.errors import MprunError, SpecError
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
 
@@ -94,7 +94,26 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
         # `find` names the newest run if this link is missing
         if name != LATEST and _has_label(parent, name):
             raise SpecError(f"no run '{name}', but a run with this label: write 'label={name}'") from None
+        if advice := advise(parent, name):
+            raise SpecError(advice) from None
         raise
+
+
+def advise(parent: Path, name: str) -> str:
+    """Return the message about a name that means no run, such as the name of a metric; empty if none is known."""
+    from mprun.cli.mistake import advise_operand, advise_parent
+    from mprun.runs.run_directory import list_runs
+
+    context = click.get_current_context(silent=True)
+    if context is None or Path(name).is_dir():
+        return ""
+    if parent.suffix and not parent.exists():
+        return advise_parent(str(parent), context.command)
+    metrics: Collection[str] = ()
+    with contextlib.suppress(MprunError, IndexError):
+        metrics = list_runs(parent)[-1].summary().metrics
+    advice = advise_operand(name, context.command, metrics)
+    return advice and f"no run '{name}' here or in {parent}: {advice}"
 
 
 def _has_label(parent: Path, name: str) -> bool:

@@ -12,7 +12,8 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -303,7 +304,7 @@ class FileOptions(Frozen):
 
     def load(self, consent: Consent = NO_COMMANDS) -> Loaded:
         """Read and check the files, and print their warnings. Raises InputError, or SpecError for a parameter."""
-        with self._reading():
+        with self._reading(), self._advising(consent):
             from mprun.inputs.loading import load
 
             loaded = load(*self._asked(consent))
@@ -312,7 +313,7 @@ class FileOptions(Frozen):
 
     def load_cells(self, consent: Consent = NO_COMMANDS) -> tuple[Loaded, ...]:
         """Read and check the files for each cell of the matrix. Raises InputError, or SpecError for a parameter."""
-        with self._reading():
+        with self._reading(), self._advising(consent):
             from mprun.inputs.loading import load_cells
 
             return load_cells(*self._asked(consent))
@@ -320,6 +321,34 @@ class FileOptions(Frozen):
     def _asked(self, consent: Consent) -> tuple[str, str | None, Mapping[str, str], int | None, bool, Permissions]:
         files = (self.topology, self.experiment or None)
         return *files, self.parameters, self.seed, self.strict, self.permissions(consent)
+
+    @contextlib.contextmanager
+    def _advising(self, consent: Consent) -> Iterator[None]:
+        """Advise a matrix in place of the problems of the block if -p has several values, and each alone is allowed."""
+        try:
+            yield
+        except SpecError:
+            for name, text in self.parameters.items():
+                found = self._load_each(name, text.split(","), consent)
+                # an axis has its own message
+                if found and name not in dict(found[0].values):
+                    values = f"{name}: [{text.replace(',', ', ')}]"
+                    written = f"add '{values}' to 'matrix'" if found[0].values else f"write 'matrix: {{{values}}}'"
+                    several = f"{written} in the experiment, for `mprun sweep`"
+                    raise SpecError(f"-p {name}={text} is one value: for a run with each, {several}") from None
+            raise
+
+    def _load_each(self, name: str, texts: Sequence[str], consent: Consent) -> list[Loaded]:
+        """Return the files with each text as the value of a parameter. Empty for one text, and for a wrong one."""
+        from mprun.inputs.loading import load_cells
+
+        if len(texts) < 2 or not all(texts):
+            return []
+        others = [one for one in self.params if not one.startswith(f"{name}=")]
+        with contextlib.suppress(SpecError):
+            each = [replace(self, params=(*others, f"{name}={text}")) for text in texts]
+            return [loaded for one in each for loaded in load_cells(*one._asked(consent))]
+        return []
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
         # a topology in Python may write to the terminal

@@ -14,9 +14,10 @@ import click
 
 from mprun.cli import options, show, verify, wireshark
 from mprun.cli.completion import complete_runs, complete_values
+from mprun.cli.operand import advise
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar
-from mprun.errors import RunError
+from mprun.errors import RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import name_some, plain
@@ -121,7 +122,12 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
     from mprun.sweeps.sweep_directory import SweepDirectory, find_either
 
-    chosen = [find_either(parent, name) for name in names]
+    try:
+        chosen = [find_either(parent, name) for name in names]
+    except SpecError:
+        for advice in filter(None, (advise(parent, name) for name in names)):
+            raise SpecError(advice) from None
+        raise
     if held := [found for found in chosen if found.is_held]:
         raise RunError(f"{held[0].path} is running now: end it first, as with Ctrl-C in its terminal")
     for found in chosen:

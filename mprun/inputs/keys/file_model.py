@@ -274,10 +274,10 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
     if kind == "extra_forbidden":
         return _say_unknown(str(path[-1]), owner)
     if kind == "missing":
-        return f"is missing: write '{_example(owner, str(path[-1]))}'"
+        return f"is missing: write '{write_example(owner, str(path[-1]))}'"
     if kind in ("too_short", "too_long"):
         entries = "entry" if context["actual_length"] == 1 else "entries"
-        return f"has {context['actual_length']} {entries}: write '{_example(owner, str(path[-1]))}'"
+        return f"has {context['actual_length']} {entries}: write '{write_example(owner, str(path[-1]))}'"
     if kind == "string_too_short":
         least = context["min_length"]
         return "is empty: write a text" if not value else f"has {len(value)} characters: write {least} or more"
@@ -397,7 +397,8 @@ _WANTED = {
 }
 
 
-def _example(owner: type[FileModel] | None, key: str) -> str:
+def write_example(owner: type[FileModel] | None, key: str) -> str:
+    """Return a key with an example of its value."""
     field = fields_of(owner).get(key)
     return f"{key}: {_flow(field.examples[0]) if field and field.examples else '...'}"
 

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice on wrong command lines: words that people know from other tools, and what to write here in their place.
+
+This module is imported when a command line is wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import click
+
+from mprun.cli import COMMANDS
+from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
+from mprun.model.problem import find_nearest, list_names
+
+# Options of earlier versions, and the advice for each.
+REMOVED_OPTIONS: Mapping[str, str] = {
+    "--legacy-queue": "convert the older files first: `mprun convert --legacy-queue TOPOLOGY EXPERIMENT`"
+}
+
+_CLEAN = "nothing is left behind by a run, and `mprun runs rm RUN` removes its results"
+_PROMPT = "`mprun shell -t TOPOLOGY` opens Mininet's prompt, for commands such as `client ping server`"
+_ALL = "name the runs, as in `mprun runs rm runs/2*`"
+_NEWEST = "`latest` is the newest run, and `mprun runs list` lists all"
+
+# Options of other tools, the commands that they are meant for, and the way to the same. A command is a name, or an
+# option that the command has; without any, all commands are meant.
+_OTHERWISE: Sequence[tuple[str, str, str]] = (
+    (
+        "--repeat --runs --count --repetitions --iterations",
+        "run sweep",
+        "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`",
+    ),
+    ("--resume", "run sweep", "the command of an interrupted sweep resumes it"),
+    ("--dry-run", "run", "`mprun plan` shows what a run would do"),
+    ("--dry-run", "-x", "`mprun validate` checks the files without a run"),
+    ("--seed", "verify why minimise", "the runs have the seed of the original; -t, -x and --seed make others"),
+    ("--clean --cleanup", "", _CLEAN),
+    ("--force --yes", "-y", "add -y, which does not ask"),
+    ("--force --overwrite", "run sweep", "each run has a new directory, so that nothing is overwritten"),
+    ("--all", "rm", _ALL),
+    ("--excel --xlsx --xls --ods", "export", "--csv writes files that a spreadsheet opens"),
+    (
+        "--pdf --png --svg",
+        "report export",
+        "figures/ in the run has each figure as PDF, PNG and SVG, after `mprun report`",
+    ),
+    (
+        "--metric --metrics",
+        "show",
+        "`mprun show --all` shows all metrics, and `mprun runs list --columns NAME` one metric of all runs",
+    ),
+    ("--last --newest -1 -2", "--output", _NEWEST),
+    ("--set --define --var --override", "-p", "-p NAME=VALUE sets a parameter of the files"),
+    ("--verbose --debug --log", "run sweep", "logs/ in the run has the output of every program"),
+    ("--quiet --silent", "run", "`2>/dev/null` hides the progress, and `>/dev/null` the results"),
+    ("--cli --interactive", "run", "--shell opens Mininet's prompt"),
+    ("--host --link --switch --controller --custom", "run", "the topology file describes the network"),
+    ("--pcap --pcaps --tcpdump --dump", "run sweep", "write 'capture: [{host: client}]' in the experiment"),
+    ("--real --realtime", "--engine", "write '--engine real'"),
+    ("--virtual --simulated", "--engine", "write '--engine virtual'"),
+    ("--threads --workers --parallel --processes --cores --cpus", "--jobs", "write '-j N' for N at once"),
+)
+# Options of one letter that mean a longer one.
+_SHORT: Mapping[str, str] = {
+    **{"-c": "--clean", "-d": "--duration", "-f": "--force", "-n": "--count", "-q": "--quiet", "-v": "--verbose"},
+    **{"-a": "--all", "-m": "--metric"},
+}
+
+# Words that other tools have for a command.
+_MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"} | dict.fromkeys(
+    ("delete", "remove"), "runs rm"
+)
+# Words that other tools have for a command of a group.
+_ACTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("delete", "remove", "del", "erase"), "rm"),
+    **dict.fromkeys(("ls", "all"), "list"),
+    **dict.fromkeys(("copy", "new", "init", "get", "clone"), "start"),
+    **dict.fromkeys(("grade", "verify", "test", "submit"), "check"),
+    **dict.fromkeys(("make", "install", "compile"), "build"),
+}
+# Words that are no command and no argument, and the way to what they mean.
+_SENTENCES: Mapping[str, str] = {
+    **dict.fromkeys(("clean", "cleanup"), _CLEAN),
+    **dict.fromkeys(("ping", "pingall", "xterm", "iperf", "iperf3", "nodes", "net", "dump", "cli", "mn"), _PROMPT),
+    **dict.fromkeys(
+        ("answers", "solution", "solutions"),
+        "the lab's folder, which `mprun lab show LAB` names, has ANSWERS.md; a copy of the lab does not",
+    ),
+}
+
+# Dashes of printed text, as a PDF has them in place of the hyphen of an option.
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
+
+
+def advise_option(error: click.NoSuchOption) -> click.UsageError:
+    """Return the error for an unknown option, with what the user may have meant."""
+    option, context = error.option_name, error.ctx
+    word = option.lstrip("-")
+    known = {name for one in context.command.params for name in one.opts} if context else set()
+    if option.isupper() and option.lower() in known:
+        return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
+    where = {context.info_name or "", *known} if context else known
+    for asked in dict.fromkeys((option, _SHORT.get(option, option))):
+        for names, commands, advice in _OTHERWISE:
+            if asked in names.split() and not (commands and where.isdisjoint(commands.split())):
+                return click.UsageError(f"no option '{option}': {advice}", context)
+    if option in REMOVED_OPTIONS:
+        return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
+    if word in COMMANDS:
+        return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
+    # click counts the dashes, so that it names options that share few letters with the word
+    ratios = {one: difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() for one in error.possibilities or ()}
+    if {"--topology", "--experiment"} & known and max(ratios.values(), default=0) < 0.85:
+        for place, example in _find_key(_SHORT.get(option, option).lstrip("-")):
+            return click.UsageError(f"no option '{option}': write {example} in {place}", context)
+    if len(option) == 2 and (longer := sorted(name for name in known if name.startswith(f"--{word}"))):
+        return click.UsageError(f"no option '{option}': did you mean {' or '.join(longer)}?", context)
+    return click.NoSuchOption(option, possibilities=[one for one, ratio in ratios.items() if ratio > 0.6], ctx=context)
+
+
+def _find_key(key: str) -> Iterator[tuple[str, str]]:
+    """Yield the places of files that have a key, each with the key or an example of the key in quotes."""
+    from mprun.inputs.keys.experiment import ExperimentFile, MptcpEntry
+    from mprun.inputs.keys.link import LinkProperties
+    from mprun.workloads.tool import load
+
+    tool = load("iperf3")
+    places: Sequence[tuple[str, type[FileModel] | None]] = (
+        ("the experiment", ExperimentFile),
+        ("a path or link of the topology", LinkProperties),
+        ("an entry of 'traffic' in the experiment", tool and tool.Entry),
+        ("'mptcp' of a host in the experiment", MptcpEntry),
+    )
+    for place, model in places:
+        if key in fields_of(model):
+            yield place, f"'{write_example(model, key).removesuffix(': ...')}'"
+
+
+def advise_usage(error: click.UsageError) -> click.UsageError:
+    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is."""
+    command = error.ctx.command if error.ctx else None
+    if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):
+        known = [name for name, one in command.commands.items() if not one.hidden]
+        return click.UsageError(f"no command '{found[1]}'{_advise_action(found[1], known)}", error.ctx)
+    found = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
+    if not found or command is None or error.ctx is None:
+        return error
+    return click.UsageError(f"{found[0]}: {_advise_extra(found[1], command, error.ctx)}", error.ctx)
+
+
+def _advise_extra(text: str, command: click.Command, context: click.Context) -> str:
+    """Return the advice for arguments that a command does not take."""
+    first = text.split()[0]
+    unset = [one for one in context.params.get("params") or () if "=" not in one]
+    if first.startswith("="):
+        return "write NAME=VALUE without spaces"
+    if unset:
+        return f"write '-p {unset[-1]}={first}'"
+    if first in _SENTENCES:
+        return _SENTENCES[first]
+    is_result = first.startswith("latest") or os.path.isdir(first)
+    if not is_result and (target := name_target(command, text)):
+        return f"write '{target}'"
+    if command.name == "show" and "." in first:
+        return "`mprun show --all` shows all metrics"
+    pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    return f"the command takes {' '.join(pieces) or 'options'} only"
+
+
+def name_target(command: click.Command, text: str) -> str:
+    """Return the option that names what a command writes, with a word; empty if the command does not write."""
+    option = next((one for one in command.params if "--to" in one.opts), None)
+    if option is None or " " in text:
+        return ""
+    is_folder = isinstance(option.type, click.Path) and not option.type.file_okay
+    return f"--to {os.path.splitext(text)[0] if is_folder else text}"
+
+
+def advise_parent(parent: str, command: click.Command) -> str:
+    """Return the advice for a file in place of the folder of runs."""
+    target = name_target(command, parent)
+    return "-o names the folder of the runs, not a file: " + (f"write '{target}'" if target else "leave it out")
+
+
+def advise_command(word: str, others: Sequence[str]) -> str:
+    """Return the end of the message that a word is no command of `mprun`. others: the words after it."""
+    if word[:1] and word[0] in _DASHES:
+        return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
+    if word == "help":
+        return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"
+    if any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml")):
+        return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
+    if word in _SENTENCES:
+        return f": {_SENTENCES[word]}"
+    if meant := _MEANT.get(word) or find_nearest(word, list(COMMANDS)) or _find_in_groups(word):
+        return f": did you mean '{meant}'?"
+    return "; `mprun --help` lists them"
+
+
+def _find_in_groups(word: str) -> str | None:
+    """Return the command of a group that has a word as its name; None if no group or several groups have it."""
+    groups = {name: getattr(importlib.import_module(f"mprun.cli.{name}"), "command", None) for name in COMMANDS}
+    found = [name for name, group in groups.items() if isinstance(group, click.Group) and word in group.commands]
+    return f"{found[0]} {word}" if len(found) == 1 else None
+
+
+def _advise_action(word: str, known: Sequence[str]) -> str:
+    """Return the end of the message that a word is no command of a group. known: the commands of the group."""
+    if word in _SENTENCES:
+        return f": {_SENTENCES[word]}"
+    meant = _ACTIONS[word] if _ACTIONS.get(word) in known else find_nearest(word, known)
+    if meant is not None:
+        return f": did you mean '{meant}'?"
+    return f": `mprun {word}` is a command" if word in COMMANDS else list_names(known, "commands")
+
+
+def advise_operand(name: str, command: click.Command, metrics: Collection[str]) -> str:
+    """Return the advice for an argument that is no run; empty without any. metrics: of the newest run."""
+    if name in metrics:
+        return f"it is a metric: `mprun show --all` shows all, and `mprun runs list --columns {name}` it for each run"
+    if name == "all" and command.name == "rm":
+        return _ALL
+    if name.lstrip("-").isdigit() and len(name) < 3:
+        return _NEWEST
+    if name.endswith((".pcap", ".pcapng")):
+        return f"name the run of the capture, as in `mprun {command.name} latest`"
+    is_new = "." in name and not os.path.exists(name) and not name.endswith((".zip", ".yaml", ".yml"))
+    return f"write '{target}'" if is_new and (target := name_target(command, name)) else ""

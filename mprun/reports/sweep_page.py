@@ -86,7 +86,8 @@ def gather(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Study:
     folders = table["directory"].cast(str).str.replace("/[^/]*$", "")
     samples = []
     for cell in cells:
-        part = table.filter(folders == f"runs/{cell.folder}")
+        # as in the statistics, runs that ended with an error do not count
+        part = table.filter(folders == f"runs/{cell.folder}", table["status"] != "error")
         found: dict[str, Sequence[float]] = {}
         for metric, statistic in cell.metrics.items():
             column = column_of(metric, statistic.unit)

@@ -33,7 +33,7 @@ from mprun.sweeps.execution import Execution, PlacedCells, find_or_create, find_
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_directory import SweepDirectory, find_either, title_of
-from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
+from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress, write_summary
 from mprun.sweeps.worker import Job, RunOutcome, settle
 from tests.hostile import RUN, make_sweep
 from tests.summaries import PASSED
@@ -446,6 +446,12 @@ def test_figures_have_the_runs_of_each_cell(tmp_path: Path) -> None:
         expected[kept.cell].append(kept.summary.metrics["bulk.goodput"].value)
     assert [len(values) for values in expected] == [2, 2, 2]
     assert [list(sample["bulk.goodput"]) for sample in found.samples] == expected
+    # a run that ended with an error is in no statistics, although it may have measured something
+    first = next(iter(sweep.runs()))
+    first.run.write_summary(first.summary._replace(status="error"))
+    again = write_summary(sweep)
+    [sample, *_] = gather(sweep, again.cells).samples
+    assert (again.cells[0].metrics["bulk.goodput"].count, len(sample["bulk.goodput"])) == (1, 1)
 
 
 def test_a_sweep_that_was_killed_as_it_was_made_is_resumed_and_is_the_latest(tmp_path: Path) -> None:

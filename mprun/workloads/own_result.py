@@ -278,7 +278,10 @@ def _column(name: str, text: str) -> Iterator[FoundValue]:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the cells of each row of a CSV text, whose separator is a comma, a semicolon or a tab."""
+    """Yield the line and the cells of each row of a CSV text, whose separator is a comma, a semicolon or a tab.
+
+    Raises NotFound for a row that cannot be read, such as one with a quote that never ends.
+    """
     head = text.partition("\n")[0]
     separator = max(",;\t", key=head.count)
     rows = csv.reader(io.StringIO(text), delimiter=separator)
@@ -287,8 +290,8 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
             cells = [cell.strip() for cell in row]
             if len(cells) > 1 or any(cells):
                 yield rows.line_num, cells
-    except csv.Error:
-        return
+    except csv.Error as error:
+        raise NotFound(f"line {rows.line_num} is no CSV: {error}") from None
 
 
 def _number(value: object) -> float | None:

@@ -37,6 +37,13 @@ def read(*metrics: dict[str, Any], **files: str) -> Any:
     return tool.parse(flow("exec", metrics=told), left)
 
 
+def test_rows_behind_a_quote_that_never_ends_are_not_left_out() -> None:
+    text = 'at,delay\n1,3\n2,"5\n' + "3,4\n" * 40_000
+    error = read({"name": "own", "file": "f", "column": "delay", "take": "last"}, f=text).error
+    assert error is not None
+    assert "is no CSV: field larger than field limit" in error
+
+
 def test_a_metric_may_have_a_direction() -> None:
     told = [{"name": "wait", "regex": "a", "better": "lower"}, {"name": "count", "regex": "a"}]
     entries = [MetricEntry.model_validate(one).plain() for one in told]

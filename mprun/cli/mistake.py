@@ -134,7 +134,7 @@ def _find_key(key: str) -> Iterator[tuple[str, str]]:
     places: Sequence[tuple[str, type[FileModel] | None]] = (
         ("the experiment", ExperimentFile),
         ("a path or link of the topology", LinkProperties),
-        ("an entry of 'traffic' in the experiment", tool and tool.Entry),
+        ("an entry of 'traffic' in the experiment", tool.Entry if tool else None),
         ("'mptcp' of a host in the experiment", MptcpEntry),
     )
     for place, model in places:

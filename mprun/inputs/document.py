@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -48,6 +48,8 @@ class Document:
         # in their order, each once
         self.problems = dict.fromkeys(tree.problems)
         self.warnings = dict.fromkeys(tree.warnings)
+        # names that an example can have: by the key, as in `link`, and of a host as in `hosts`, `client`, `link`
+        self.names: Mapping[ValuePath, Sequence[str]] = {}
         self._root = tree.root
         self._indices: dict[int, dict[str, tuple[Node, Node]]] = {}
         self._faulty: set[ValuePath] = set()
@@ -86,6 +88,14 @@ class Document:
     def is_filled(self, path: ValuePath) -> bool:
         """Return True if a template gave the value at a path."""
         return path in self._filled
+
+    def suggest(self, path: ValuePath, example: object) -> object:
+        """Return a name for an example at a path: the example if it exists, else a name that exists."""
+        key = path[-1:]
+        of_host = self.names.get((*path[:2], *key), ())
+        known = of_host or self.names.get(key, ())
+        # the initial subflow is on the first link
+        return example if not known or example in known else known[-1 if of_host or key == ("to",) else 0]
 
     @property
     def is_template(self) -> bool:

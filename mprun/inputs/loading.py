@@ -266,6 +266,13 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
     return topology
 
 
+def _list_names(network: Topology, hosts: Sequence[str]) -> dict[ValuePath, Sequence[str]]:
+    """Return the names of hosts and links for examples, see `Document.names`."""
+    links = network.spec.links if network.spec else ()
+    own = {("hosts", host, "link"): [link.name for link in links if host in link.ends] for host in hosts}
+    return {**own, ("link",): [link.name for link in links], **{(key,): hosts for key in ("host", "from", "to")}}
+
+
 def _read_action(
     document: Document, parameters: FileParameters, network: Topology, topology_name: str, seed: int | None
 ) -> ExperimentSpec | None:
@@ -273,6 +280,7 @@ def _read_action(
     if values is None:
         return None
     hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
+    document.names = _list_names(network, hosts or ())
     found = read_experiment(values, document, hosts, seed)
     if network.nodes is not None:
         cross_check.check_references(values, network.nodes, topology_name, document)

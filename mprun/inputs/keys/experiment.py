@@ -26,6 +26,7 @@ from mprun.inputs.keys.field import (
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
+from mprun.inputs.keys.shape import write_bound
 from mprun.inputs.keys.search import SearchEntry
 from mprun.inputs.keys.traffic_entry import CongestionName
 from mprun.model import spec
@@ -141,7 +142,7 @@ class EndpointEntry(FileModel):
 
     link: Name = Field(examples=["path1"])
     """The link of the endpoint's address."""
-    flags: Annotated[list[spec.EndpointFlag], Field(min_length=1)] = Field(examples=[["subflow", "backup"]])
+    flags: Annotated[list[spec.EndpointFlag], Field(min_length=1)] = Field(examples=[["subflow"]])
     """The flags of the endpoint. `subflow`: the host opens a subflow from this address. `signal`: the host announces
     the address. `fullmesh`: the host opens a subflow to each address of the peer. `backup`: the subflow is used only if
     no other works."""
@@ -188,7 +189,7 @@ class HostEntry(FileModel):
         ("scheduler", "path_manager", "endpoints", "limits"),
         "is a key of 'mptcp': write it there, as in 'mptcp: {path_manager: fullmesh}'",
     )
-    mptcp: MptcpEntry | None = None
+    mptcp: MptcpEntry | None = Field(None, examples=[{"path_manager": "fullmesh"}])
     """The MPTCP settings of the host."""
     sysctl: dict[Sysctl, SysctlValue] = Field({})
     """Sysctls of the host's network namespace. mprun sets them before the traffic and reads them back."""
@@ -330,8 +331,9 @@ class ExpectEntry(FileModel):
         elif self.metric is None:
             yield "metric", "is missing: write 'metric: bulk.goodput'"
         elif bounds == (None, None, None):
-            is_statement = not {*"<=>"}.isdisjoint(self.metric)
-            yield (), "is a statement: write '{metric: bulk.subflows, equals: 2}'" if is_statement else _NO_BOUND
+            is_statement = not {*"<=>≤≥"}.isdisjoint(self.metric)
+            bound = write_bound(self.metric) or "{metric: bulk.subflows, equals: 2}"
+            yield (), f"is a statement: write '{bound}'" if is_statement else _NO_BOUND
         elif self.equals is not None and bounds != (None, None, self.equals):
             yield "equals", "conflicts with 'min' and 'max': keep one kind of bound"
 
@@ -423,7 +425,9 @@ class ExperimentFile(FileModel):
     hosts: dict[HostKey, HostEntry] = Field({})
     """Settings of hosts, by name, pattern 'h*' or range 'h0..h4'. The entry of a name replaces that of a pattern, and a
     later pattern replaces an earlier one."""
-    traffic: list[dict[str, Any]] = Field(default=[])
+    traffic: list[dict[str, Any]] = Field(
+        default=[], examples=[[{"name": "bulk", "tool": "iperf3", "from": "client", "to": "server"}]]
+    )
     """The flows: tool, hosts, times and sizes."""
     capture: list[CaptureEntry] = Field(default=[])
     """The captures of packets."""

@@ -13,10 +13,10 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from mprun.inputs.keys.shape import advise_list, advise_mapping, write_entry, write_flow, write_out
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
 
@@ -111,10 +112,16 @@ def _freeze(value: object) -> object:
 Model = TypeVar("Model", bound=FileModel)
 
 
+# A function that returns an example for the value at a path, made from the example of its model.
+Suggest = Callable[[ValuePath, object], object]
+
+
 class FilledNotes(Notes, Protocol):
-    """Notes on a file that knows which values templates gave."""
+    """Notes on a file that knows which values templates gave, and names that can be an example."""
 
     def is_filled(self, path: ValuePath) -> bool: ...
+
+    def suggest(self, path: ValuePath, example: object) -> object: ...
 
 
 def check(
@@ -129,7 +136,7 @@ def check(
     except ValidationError as error:
         if spelled := _spell_filled(model, values, error, notes, position):
             return check(model, spelled, notes, position)
-        for path, text in explain(model, error):
+        for path, text in explain(model, error, lambda path, example: notes.suggest((*position, *path), example)):
             notes.refuse((*position, *path), text)
         return None
 
@@ -152,11 +159,16 @@ def _spell_filled(
     return spelled if found else None
 
 
-def explain(model: type[FileModel], error: ValidationError) -> Iterator[tuple[ValuePath, str]]:
-    """Yield each problem that pydantic found in values for a model: its path and the message."""
+def explain(
+    model: type[FileModel], error: ValidationError, suggest: Suggest = lambda path, example: example
+) -> Iterator[tuple[ValuePath, str]]:
+    """Yield each problem that pydantic found in values for a model: its path and the message.
+
+    suggest: return an example for a path of the model, such as a name that exists.
+    """
     for detail in error.errors(include_url=False):
-        path, owner = _locate(model, detail["loc"])
-        yield path, _say(detail, path, owner)
+        path, owner, wanted = _locate(model, detail["loc"])
+        yield path, _say(detail, path, owner, wanted, suggest)
 
 
 def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
@@ -223,8 +235,8 @@ def fields_of(model: type[BaseModel] | None) -> dict[str, FieldInfo]:
     return {model.model_fields[name].alias or name: model.model_fields[name] for name in names}
 
 
-def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[ValuePath, type[FileModel] | None]:
-    """The path in the file, and the model of the mapping with its last element.
+def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[ValuePath, type[FileModel] | None, Any]:
+    """The path in the file, the model of the mapping with its last element, and the type of the value.
 
     pydantic's location also names the key of a mapping.
     """
@@ -243,7 +255,7 @@ def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Va
             kind = field and field.annotation
         else:
             kind = get_args(kind)[-1] if get_args(kind) else None
-    return path, owner
+    return path, owner, _bare(kind)
 
 
 def _bare(kind: Any) -> Any:
@@ -264,7 +276,7 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
     return models[0] if get_origin(kind) in (Union, UnionType) and len(models) == 1 else None
 
 
-def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -> str:
+def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, wanted: Any, suggest: Suggest) -> str:
     """Return the message of a problem that pydantic has found."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "mprun":
@@ -272,9 +284,9 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
-        return _say_unknown(str(path[-1]), owner)
+        return _say_unknown(path, owner, value)
     if kind == "missing":
-        return f"is missing: write '{write_example(owner, str(path[-1]))}'"
+        return f"is missing: write '{write_example(owner, str(path[-1]), partial(_fit, path=path, suggest=suggest))}'"
     if kind in ("too_short", "too_long"):
         entries = "entry" if context["actual_length"] == 1 else "entries"
         return f"has {context['actual_length']} {entries}: write '{write_example(owner, str(path[-1]))}'"
@@ -301,8 +313,8 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
             advice = advice if number is None else f"write {number}"
         if _WANTED[kind] is _MAPPING and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
             return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
-        if _WANTED[kind] is _MAPPING and (whole := _write_out(value, path, owner)):
-            advice = f"write '{whole}'"
+        if _WANTED[kind] is _MAPPING or kind == "list_type":
+            advice = _advise_shape(value, path, owner, wanted, suggest) or advice
         if kind == "string_type" and isinstance(value, dict) and list(value.values()) == [None]:
             return f"a name in braces is not in quotes: write '\"{{{next(iter(value))}}}\"'"
         if kind == "string_type" and isinstance(value, list | dict):
@@ -313,27 +325,50 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None) -
     return detail["msg"].lower()
 
 
-# The key of a mapping for which people write its value alone, by the key of the mapping.
-_SHORT: Mapping[str, str] = {
-    **{"capture": "host", "mptcp": "path_manager", "limits": "subflows", "omit": "start", "probe": "pings"},
-    **{"repeat": "runs", "plots": "series", "sample": "sockets"},
-}
-
-
-# Those of them whose value is a whole number.
-_COUNTS = frozenset({"subflows", "pings", "runs", "interval: 10s, times"})
-
-
-def _write_out(value: object, path: ValuePath, owner: type[FileModel] | None) -> str | None:
-    """Return the mapping for which people write this value alone; None if they do not."""
+def _advise_shape(
+    value: object, path: ValuePath, owner: type[FileModel] | None, wanted: Any, suggest: Suggest
+) -> str | None:
+    """Return the advice for a value in place of a list or a mapping; None without any."""
     key = _key_of(path)
-    is_of_flow = key == "repeat" and owner is not None and "tool" in owner.model_fields
-    short = "interval: 10s, times" if is_of_flow else "kind" if path[:-1] == ("nodes",) else _SHORT.get(key)
-    if key == "probe" and value is False:
-        value = 0
-    if short is None or isinstance(value, list | bool) or (key == "plots" and "." in str(value)):
-        return None
-    return f"{{{short}: {5 if short in _COUNTS and not isinstance(value, int) else value}}}"
+    field = fields_of(owner).get(key) if path and path[-1] == key else None
+    example = _fit(field.examples[0] if field and field.examples else _example_of(wanted), path, suggest)
+    below = _bare(get_args(wanted)[-1]) if get_args(wanted) else None
+    if get_origin(wanted) is list:
+        first = example[0] if isinstance(example, list) and example else None
+        keys = fields_of(below) if _is_model(below) else first if isinstance(first, dict) else {}
+        advice = advise_list(key, value, keys)
+    else:
+        is_of_flow = owner is not None and "tool" in owner.model_fields
+        if whole := write_out("nodes" if path[:-1] == ("nodes",) else key, value, is_of_flow):
+            return f"write '{whole}'"
+        advice = advise_mapping(value, _example_of(below))
+    if advice is None and value is False:
+        return "remove it"
+    written = f"{key}: {write_flow(example)}" if path and path[-1] == key else write_flow(example)
+    return advice or (None if example is None else f"write '{written}'")
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, FileModel)
+
+
+def _example_of(kind: Any) -> Any:
+    """Return an example of a type of mappings or lists: of a model, its required keys or the first with an example."""
+    if get_origin(kind) is list:
+        inner = _example_of(_bare(get_args(kind)[0]))
+        return None if inner is None else [inner]
+    known = {key: field for key, field in fields_of(kind).items() if field.examples} if _is_model(kind) else {}
+    needed = [key for key, field in known.items() if field.is_required()] or [*known][:1]
+    return {key: (known[key].examples or [None])[0] for key in needed} or None
+
+
+def _fit(example: Any, path: ValuePath, suggest: Suggest) -> Any:
+    """Return an example with names that exist."""
+    if isinstance(example, dict):
+        return {key: _fit(value, (*path, key), suggest) for key, value in example.items()}
+    if isinstance(example, list):
+        return [_fit(value, (*path, n), suggest) for n, value in enumerate(example)]
+    return suggest(path, example)
 
 
 def _key_of(path: ValuePath) -> str:
@@ -358,9 +393,12 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 
 
-def _say_unknown(key: str, owner: type[FileModel] | None) -> str:
-    """Return the message of a key that a mapping does not have."""
-    known = [*fields_of(owner)]
+def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) -> str:
+    """Return the message of a key that a mapping does not have. below: the value of the key."""
+    key, known = str(path[-1]), [*fields_of(owner)]
+    is_entry = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict)
+    if is_entry and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
+        return f"'{key}' is a name and no key: write '- {entry}'"
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         return f"'{key}' {where}"
     # a no-break space of a web page is no space of YAML
@@ -397,10 +435,10 @@ _WANTED = {
 }
 
 
-def write_example(owner: type[FileModel] | None, key: str) -> str:
-    """Return a key with an example of its value."""
+def write_example(owner: type[FileModel] | None, key: str, fit: Callable[[Any], Any] = lambda example: example) -> str:
+    """Return a key with an example of its value. fit: return the example with other names."""
     field = fields_of(owner).get(key)
-    return f"{key}: {_flow(field.examples[0]) if field and field.examples else '...'}"
+    return f"{key}: {write_flow(fit(field.examples[0])) if field and field.examples else '...'}"
 
 
 def _find_whole(text: str) -> int | None:
@@ -418,12 +456,3 @@ def _find_largest(owner: type[FileModel] | None, key: str) -> int | None:
     kinds = (field.annotation, *get_args(field.annotation)) if field else ()
     known = (*(field.metadata if field else ()), *(one for kind in kinds for one in get_args(kind)))
     return next((one.maximum for one in known if hasattr(one, "maximum")), None)
-
-
-def _flow(value: object) -> str:
-    """Return a value as YAML on one line."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return str(value)

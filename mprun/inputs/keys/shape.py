@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The advice for a value of another shape: a mapping for a list, a list for a mapping, one value for an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+# The key of a mapping for which people write its value alone, by the key of the mapping or of the list with it.
+_SHORT: Mapping[str, str] = {
+    **{"capture": "host", "mptcp": "path_manager", "limits": "subflows", "omit": "start", "probe": "pings"},
+    **{"repeat": "runs", "plots": "series", "sample": "sockets", "endpoints": "link", "expect": "metric"},
+    **{"events": "at", "nodes": "kind"},
+}
+# Those of them whose value is a whole number.
+_COUNTS = frozenset({"subflows", "pings", "runs", "interval: 10s, times"})
+# A bound on a metric, as a statement.
+_STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9][\w.%]*)")
+_BOUNDS = {"<": "max", "≤": "max", ">": "min", "≥": "min", "=": "equals"}
+# Words that YAML reads as one text each.
+_WORDS = re.compile(r"[\w./-][\w.:/%=-]*(?:[ ,]+[\w./-][\w.:/%=-]*)*")
+_MOST_EXAMPLE = 60
+
+
+def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
+    """Return the mapping for which people write this value alone; None if they do not.
+
+    key: of the mapping, or of the list with it. is_of_flow: `repeat` is of a flow, not of the experiment.
+    """
+    if isinstance(value, str) and key == "expect":
+        return write_bound(value)
+    short = "interval: 10s, times" if is_of_flow and key == "repeat" else _SHORT.get(key)
+    if key == "probe" and value is False:
+        value = 0
+    if short is None or isinstance(value, list | dict | bool) or value is None or not _fits(key, str(value)):
+        return None
+    return f"{{{short}: {5 if short in _COUNTS and not isinstance(value, int) else value}}}"
+
+
+def _fits(key: str, text: str) -> bool:
+    """Return True if a text can be the value of the key that people leave out."""
+    return not (key == "plots" and "." in text) and (key != "endpoints" or not re.search(r"[.:]", text))
+
+
+def write_bound(text: str) -> str | None:
+    """Return the entry of `expect` that a statement such as `bulk.goodput > 36mbit` means; None for other texts."""
+    if found := _STATEMENT.fullmatch(text.strip()):
+        return f"{{metric: {found[1]}, {_BOUNDS[found[2][0]]}: {found[3]}}}"
+    return f"{{metric: {text}, min: ...}}" if re.fullmatch(r"[\w-]+(\.[\w-]+)+", text) else None
+
+
+def write_entry(key: str, name: object, value: object, keys: Collection[str]) -> str | None:
+    """Return an entry of a list, where people write its name as a key; None if the entries have no name.
+
+    key: of the list. value: what stands below the name. keys: of an entry.
+    """
+    own = _SHORT.get(key, "name")
+    if own not in keys or name in keys:
+        return None
+    rest = value if isinstance(value, dict) else {"...": None}
+    return write_flow({own: name, **{one: below for one, below in rest.items() if one != own}})
+
+
+def advise_list(key: str, value: object, keys: Collection[str]) -> str | None:
+    """Return the advice for a value in place of a list; None without any.
+
+    key: of the list. keys: of an entry of the list; none if its entries are single values.
+    """
+    match value:
+        case dict() if value:
+            name, below = next(iter(value.items()))
+            if name in keys:
+                return f"put '- ' before '{name}' and indent the other keys, or put [ ] around {{ }}"
+            entry = write_entry(key, name, below, keys)
+            return entry and f"write '- {entry}'"
+        case False:
+            return f"write '{key}: []' for none"
+        case str() if keys:
+            entry = write_out(key, value)
+            return entry and f"write '[{entry}]'"
+        case str() if _WORDS.fullmatch(value):
+            return f"write '[{', '.join(re.split('[ ,]+', value))}]'"
+    return None
+
+
+def advise_mapping(value: object, example: object) -> str | None:
+    """Return the advice for a list in place of a mapping; None without any. example: a value below the names."""
+    first = value[0] if isinstance(value, list) and value else None
+    if isinstance(first, dict) and isinstance(first.get("name"), str):
+        rest = {key: below for key, below in first.items() if key != "name"}
+        return f"write '{first['name']}: {write_flow(rest)}'"
+    if isinstance(first, dict) and len(first) == 1:
+        return f"remove the '- ' before '{next(iter(first))}'"
+    if isinstance(first, str) and example is not None:
+        return f"write '{first}: {write_flow(example)}'"
+    return None
+
+
+def write_flow(value: object) -> str:
+    """Return a value as YAML on one line. Keys of a long mapping are left out at its end."""
+    if isinstance(value, dict):
+        parts = [key if key == "..." else f"{key}: {write_flow(inner)}" for key, inner in value.items()]
+        if len(parts) > 2 and len(", ".join(parts)) > _MOST_EXAMPLE:
+            parts = [*parts[:2], "..."]
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(write_flow, value)) + "]"
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)

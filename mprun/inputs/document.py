@@ -27,7 +27,7 @@ UNREADABLE = object()
 # The largest number of problems of a file that are listed.
 MOST_PROBLEMS = 500
 # The name of a parameter in single braces.
-_BRACED = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
+_BRACED = re.compile(r"\$?\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 ReadT = TypeVar("ReadT")
 
 
@@ -170,7 +170,8 @@ class Document:
                 text = self.tree.texts[beside] = read_text(FilePath(beside))
         except InputError as error:
             near = find_nearest(name, known)
-            self.refuse(path, f"'{name}' {error.found[0].message}{f': did you mean {near!r}?' if near else ''}")
+            hint = f": did you mean '{near}'?" if near else _name_near(FilePath(beside), name)
+            self.refuse(path, f"'{name}' {error.found[0].message}{hint}")
             return None
         if beside not in self.files:
             self.files = (*self.files, beside)
@@ -195,7 +196,7 @@ class Document:
                 found = examine(beside, archived)
                 self.tree.examined[beside, archived] = found
         except SpecError as error:
-            self.refuse(path, f"'{name}' {error}")
+            self.refuse(path, f"'{name}' {error}{_name_near(beside, name)}")
             return None
         self.attachments = (*self.attachments, found)
         return found
@@ -210,6 +211,9 @@ class Document:
         if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
             return
         is_program = path[-1] == 0 and PurePath(word).is_absolute()
+        if is_built and path[-1] == 0 and not is_program:
+            # a file of this name beside the experiment is an earlier product of the compiler
+            return
         if ("/" in word or "." in word) and is_hidden(beside, may_lack=is_program):
             remedy = f"write 'files: [{first[0]}]'"
             if PurePath(word).is_absolute():
@@ -217,7 +221,9 @@ class Document:
                 if (beside.parent.parent / "pyvenv.cfg").exists():
                     made, within = "make its virtual environment", "/".join(beside.parts[-3:])
                 attached = within.partition("/")[0]
-                remedy = f"{made} beside this file, write 'files: [{attached}]', and here '{within}'"
+                # a program without a slash is looked for in PATH
+                here = f"./{within}" if is_program and within == attached else within
+                remedy = f"{made} beside this file, write 'files: [{attached}]', and here '{here}'"
             self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
         elif path[-1] == 0 and "/" in word and not (is_built or "{" in word or PurePath(word).is_absolute()):
             self.warn(
@@ -308,6 +314,17 @@ class Document:
             self.refuse(path, f"'{text}' is not the parameter '{braced[1]}': write '\"{{{{ {braced[1]} }}}}\"'")
             return UNREADABLE
         return read_scalar(text) if node.tag == PLAIN else str(text)
+
+
+def _name_near(beside: FilePath, name: str) -> str:
+    """Return the end of a message about a missing file: a file with a like name in its folder, or in a folder below."""
+    folder = beside.parent
+    if beside.exists() or not folder.is_dir():
+        return ""
+    there = sorted(one.name for one in folder.iterdir())
+    below = [f"{one}/{beside.name}" for one in there if (folder / one / beside.name).is_file()]
+    near = find_nearest(beside.name, there) or next(iter(below), None)
+    return f": did you mean '{PurePath(name).with_name('-').parent / near}'?" if near else ""
 
 
 def _find_braced(node: MappingNode) -> str | None:

@@ -158,8 +158,16 @@ def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProbl
     """Yield the problems of a document, each with the parameters of the command line that gave its value."""
     parameters = {name: text for name, text in files.parameters.items() if name not in files.matrix.names}
     for problem in document.problems:
-        given = name_givers(problem, document, parameters)
+        given = name_givers(problem, document, parameters) or _name_axes(problem, document, files)
         yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
+
+
+def _name_axes(problem: InputProblem, document: Document, files: FileTrees) -> str:
+    """Return the places of the axes that gave a value with a problem, such as `matrix.cc, xp.yaml:8`."""
+    last = files.documents()[-1]
+    names = sorted(document.names_at(problem.path) & {*files.matrix.names} - files.parameters.keys())
+    positions = [(name, *last.position(("matrix", name))) for name in names]
+    return " and ".join(f"matrix.{name}, {file}:{line}" for name, file, line in positions)
 
 
 def name_givers(problem: InputProblem, document: Document, parameters: Mapping[str, str]) -> str:

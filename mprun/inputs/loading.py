@@ -269,8 +269,9 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
 def _list_names(network: Topology, hosts: Sequence[str]) -> dict[ValuePath, Sequence[str]]:
     """Return the names of hosts and links for examples, see `Document.names`."""
     links = network.spec.links if network.spec else ()
-    own = {("hosts", host, "link"): [link.name for link in links if host in link.ends] for host in hosts}
-    return {**own, ("link",): [link.name for link in links], **{(key,): hosts for key in ("host", "from", "to")}}
+    names: dict[ValuePath, Sequence[str]] = {(key,): hosts for key in ("host", "from", "to")}
+    names |= {("hosts", host, "link"): [link.name for link in links if host in link.ends] for host in hosts}
+    return {**names, ("link",): [link.name for link in links]}
 
 
 def _read_action(

@@ -299,6 +299,8 @@ def _find_name_problem(name: str, parameters: Collection[str], document: Documen
         if not hint.startswith(": did you mean"):
             known = "" if hint.startswith("; there are no") else hint
             hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds{known}"
+            if name in ("seed", "seeds", "run", "runs"):
+                hint = ": for runs with other seeds write 'repeat: {runs: 3}', and remove this axis"
         return f"no parameter '{name}'{hint}"
     return None
 

@@ -136,7 +136,7 @@ def _name_nearest_file(given: Path) -> str:
     try:
         there = _list_yaml_files(folder)
     except OSError:
-        return ""
+        return _name_nearest_folder(given)
     stems = [name.rpartition(".")[0] for name in there]
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
     if near:
@@ -146,6 +146,16 @@ def _name_nearest_file(given: Path) -> str:
         if found := [one for one in parts if os.path.isfile(one)]:
             return f": one folder {where}: {', '.join(found[:4])}"
     return f"; YAML files here: {', '.join(there[:8])}" if there else ""
+
+
+def _name_nearest_folder(given: Path) -> str:
+    """The end of a message about a file in a missing folder: the file here, or in a folder that begins so."""
+    folders = sorted(one.name for one in Path().iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
+    for folder in ("", *folders):
+        for suffix in ("", *SUFFIXES):
+            if (near := Path(folder) / f"{given.name}{suffix}").is_file():
+                return f": no folder '{given.parent}': did you mean '{near}'?"
+    return f": no folder '{given.parent}'"
 
 
 def _list_yaml_files(folder: Path) -> list[str]:

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.field import MOST_NAME, name_all
-from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.file_model import check, fields_of
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
+from mprun.inputs.keys.shape import write_entry
 from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
 from mprun.model.metric import TOTAL
@@ -70,6 +71,10 @@ def read_traffic(
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:
     position: ValuePath = ("traffic", n)
     if "tool" not in value:
+        first, below = next(iter(value.items()), ("", None))
+        if isinstance(below, dict) and (whole := write_entry("traffic", first, below, fields_of(FlowEntry))):
+            document.refuse((*position, first), f"'{first}' is a name and no key: write '- {whole}'")
+            return None
         document.refuse((*position, "tool"), "names no tool: write 'tool: iperf3' or 'tool: ping'")
         return None
     name = value["tool"]

@@ -143,7 +143,7 @@ def explain_rate(
             "buffers and windows small. Remedy: raise net.ipv4.tcp_mem, or give smaller buffers"
         ), True
     if len(known) < LEAST_SAMPLES:
-        few = f"{len(known)} samples of its sockets are too few"
+        few = f"too few samples of its sockets ({len(known)})"
         return f"no cause found: {few}; write 'sample: {{sockets: 10ms}}', or let it last longer", False
     total = len(known)
     cause = max(CAUSES, key=lambda name: counts[name])

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from mprun.errors import MachineError, MprunError, RunError, SpecError, explain_machine
 from mprun.machine import invoking_user
 from mprun.model.codec import PLAIN, JsonProblem
-from mprun.model.problem import find_nearest
+from mprun.model.problem import find_nearest, name_nearest
 from mprun.model.run_files import Phase, RunEnvironment, StepRecord, Stops
 from mprun.model.run_summary import Summary
 from mprun.runs.table import is_of_polars, open_table, pack, writing
@@ -421,7 +421,9 @@ class RunDirectory(OutputDirectory):
         for name, pattern in links.items():
             found = self.folder.find(pattern)
             if not found:
-                refused.append(f"link {name}: this run has no {pattern}")
+                above = pattern.rpartition("/")[0]
+                there = self.folder.find(f"{above}/*" if above else "*")
+                refused.append(f"link {name}: this run has no {pattern}{name_nearest(pattern, there, 'it has')}")
             elif (folder / name).exists() and not (folder / name).is_symlink():
                 refused.append(f"link {name}: a file with this name exists, and is kept")
             else:

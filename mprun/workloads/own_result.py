@@ -96,7 +96,9 @@ def read_values(flow: Flow, outputs: Outputs) -> tuple[dict[str, float], list[st
         for part, line, one in found:
             if (number := _number(one)) is None:
                 said = "null" if one is None else str(one)[:40]
-                raise NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits")
+                is_whole = "(" not in entry.get("regex", "(")
+                remedy = ": write ( ) around the number in 'regex'" if is_whole else ""
+                raise NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits{remedy}")
             numbers.append(number)
         if not numbers:
             heads = [next(_rows(text), (0, []))[1] for text in read[position].values()] if "column" in entry else []

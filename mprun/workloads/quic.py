@@ -20,7 +20,8 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import delays, less
-from mprun.model.problem import ValuePath, tell_unknown
+from mprun.model.problem import ValuePath, list_names
+from mprun.model.scalar import name_value
 from mprun.model.spec import Flow
 from mprun.workloads import certificate, own_program, quic_connection, quic_stack, tool
 from mprun.workloads.account import tell_requests
@@ -50,7 +51,7 @@ def _parse_stack(value: object, _: object) -> str | StackEntry:
         return StackEntry.model_validate(value)
     if not isinstance(value, str) or value not in quic_connection.STACKS:
         known = (*quic_connection.STACKS, "{client: [...], server: [...]}")
-        raise ValueError(tell_unknown("stack", value, known))
+        raise ValueError(f"{name_value(value)} is no stack that mprun knows{list_names(known, 'stacks')}")
     return value
 
 

@@ -106,7 +106,7 @@ def test_what_is_no_cause_of_the_network_is_a_note() -> None:
     )
     few, is_known = explain_rate(0.1, [FULL] * 4, BEST, LIMITS)
     assert not is_known
-    assert few.startswith("no cause found: 4 samples of its sockets are too few")
+    assert few.startswith("no cause found: too few samples of its sockets (4); write")
 
 
 def test_a_long_time_without_payload_is_named() -> None:

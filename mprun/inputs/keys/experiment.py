@@ -26,8 +26,8 @@ from mprun.inputs.keys.field import (
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
-from mprun.inputs.keys.shape import write_bound
 from mprun.inputs.keys.search import SearchEntry
+from mprun.inputs.keys.shape import write_bound
 from mprun.inputs.keys.traffic_entry import CongestionName
 from mprun.model import spec
 from mprun.model.scalar import spell_scalar
@@ -166,7 +166,7 @@ class MptcpEntry(FileModel):
     """The number of subflows for each pair of addresses. Default: 2 for ndiffports, else 1."""
     endpoints: list[EndpointEntry] = Field([])
     """A list of endpoints, for the path manager `default`."""
-    limits: LimitsEntry | None = None
+    limits: LimitsEntry | None = Field(None, examples=[{"subflows": 2}])
     """The limits on subflows and addresses. Default: the limits that the topology needs."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
@@ -436,9 +436,9 @@ class ExperimentFile(FileModel):
     )
     """Faults of single packets. Every other packet is forwarded as it would be without this key. In the virtual engine
     only."""
-    probe: ProbeEntry | None = None
+    probe: ProbeEntry | None = Field(None, examples=[{"pings": 5}])
     """The measurements before the traffic."""
-    sample: SampleEntry | None = None
+    sample: SampleEntry | None = Field(None, examples=[{"sockets": "100ms"}])
     """The values to sample during the run, and their intervals."""
     tracepoints: Annotated[list[Tracepoint], Field(max_length=100)] = Field(
         default=[], examples=[["tcp:tcp_probe", "mptcp:*"]]
@@ -446,7 +446,7 @@ class ExperimentFile(FileModel):
     """The kernel's trace events to record (Documentation/trace/events.rst). An entry is an event, or a pattern such as
     `mptcp:*`. `ftrace:print` is trace_printk() of a kernel of your own. Each kind of event becomes a table of the run.
     In the virtual engine only."""
-    expect: list[ExpectEntry] = Field(default=[])
+    expect: list[ExpectEntry] = Field(default=[], examples=[[{"metric": "bulk.goodput", "min": "36mbit"}]])
     """The expectations. A run in which an expectation does not hold has failed."""
     calibrate: bool = False
     """Measure each link before the run. A link that does not agree with the topology fails the run."""

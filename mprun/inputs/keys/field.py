@@ -99,6 +99,8 @@ def text_that(
 
     def parse(value: object) -> str:
         if not isinstance(value, str) or not is_right(value):
+            if isinstance(value, str) and is_right(value.lower()):
+                raise ValueError(f"'{value}' has capitals: did you mean '{value.lower()}'?")
             raise ValueError(f"{name_value(value)} {problem}")
         return value
 

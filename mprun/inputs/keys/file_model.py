@@ -299,6 +299,8 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
         if (meant := _SWITCHED.get(str(value).lower())) in known:
             return f"{name_value(value)} is not known here: did you mean '{meant}'?"
+        if path[-1] == "protocol" and value == "quic":
+            return "'quic' is a tool and no transport protocol here: write 'tool: quic'"
         return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]

@@ -6,12 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+# The key of an entry for which people write its value as the name of the entry, by the key of the list. Default: name.
+_NAMES: Mapping[str, str] = {"capture": "host", "endpoints": "link", "expect": "metric", "events": "at"}
 # The key of a mapping for which people write its value alone, by the key of the mapping or of the list with it.
 _SHORT: Mapping[str, str] = {
     **{"capture": "host", "mptcp": "path_manager", "limits": "subflows", "omit": "start", "probe": "pings"},
-    **{"repeat": "runs", "plots": "series", "sample": "sockets", "endpoints": "link", "expect": "metric"},
-    **{"events": "at", "nodes": "kind"},
+    **{"repeat": "runs", "plots": "series", "sample": "sockets", "endpoints": "link", "nodes": "kind"},
+    "traffic": "tool",
 }
+# The other keys that an entry needs.
+_OTHERS: Mapping[str, str] = {"endpoints": ", flags: [subflow]", "traffic": ", from: client, to: server"}
 # Those of them whose value is a whole number.
 _COUNTS = frozenset({"subflows", "pings", "runs", "interval: 10s, times"})
 # A bound on a metric, as a statement.
@@ -34,7 +38,8 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
         value = 0
     if short is None or isinstance(value, list | dict | bool) or value is None or not _fits(key, str(value)):
         return None
-    return f"{{{short}: {5 if short in _COUNTS and not isinstance(value, int) else value}}}"
+    said = 5 if short in _COUNTS and not isinstance(value, int) else value
+    return f"{{{short}: {said}{_OTHERS.get(key, '')}}}"
 
 
 def _fits(key: str, text: str) -> bool:
@@ -54,7 +59,7 @@ def write_entry(key: str, name: object, value: object, keys: Collection[str]) ->
 
     key: of the list. value: what stands below the name. keys: of an entry.
     """
-    own = _SHORT.get(key, "name")
+    own = _NAMES.get(key, "name")
     if own not in keys or name in keys:
         return None
     rest = value if isinstance(value, dict) else {"...": None}
@@ -91,6 +96,8 @@ def advise_mapping(value: object, example: object) -> str | None:
         return f"write '{first['name']}: {write_flow(rest)}'"
     if isinstance(first, dict) and len(first) == 1:
         return f"remove the '- ' before '{next(iter(first))}'"
+    if isinstance(first, str) and len(parts := first.split("=")) == 2:
+        return f"write '{parts[0].strip()}: {parts[1].strip()}'"
     if isinstance(first, str) and example is not None:
         return f"write '{first}: {write_flow(example)}'"
     return None

@@ -34,6 +34,9 @@ class TraceError(ValueError):
         self.line = line
 
 
+_IMPORT = "write `mprun trace import --format csv`, which makes a schedule of a table"
+
+
 class RateTrace(Frozen):
     """Rates in bit/s from each time on, in ns from the trace's start. Each is one that a link can have.
 
@@ -54,7 +57,7 @@ def read_mahimahi(text: str, interval_ns: int, frame_bytes: int) -> RateTrace:
     moments: list[int] = []
     for number, line in number_lines(text):
         if not line.isascii() or not line.isdigit() or len(line) > 18:
-            remedy = "write times in ms, or for rates the format 'rates'"
+            remedy = _IMPORT if "," in line else "write times in ms, or for rates the format 'rates'"
             raise TraceError(number, f"'{line[:40]}' is no whole number of ms: {remedy}")
         moment = int(line)
         if moments and moment < moments[-1]:
@@ -89,6 +92,8 @@ def read_rates(text: str, interval_ns: int) -> RateTrace:
         try:
             rates.append(parse_link_rate(line))
         except QuantityError as error:
+            if "," in line:
+                raise TraceError(number, f"'{line[:40]}' is no rate: {_IMPORT}") from None
             remedy = ", or for times in ms the format 'mahimahi'" if line.isdigit() and not rates else ""
             raise TraceError(number, f"{error}{remedy}") from None
     return RateTrace(tuple((n * interval_ns, rate) for n, rate in enumerate(rates)), len(rates) * interval_ns)
@@ -111,7 +116,8 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
         told = f"'{header[0][:40]}' is no header, so this is a trace"
         raise TraceError(line, f"{told}: write 'trace: FILE', and for rates 'format: rates' too")
     if header[:1] != ["at"] or len(header) < 2:
-        raise TraceError(1, "has no header: write 'at' and names of properties, as in 'at,rate,delay'")
+        other = "" if len(header) < 2 or header[0][:1].isdigit() else f"; for a table with other names, {_IMPORT}"
+        raise TraceError(1, f"has no header: write 'at' and names of properties, as in 'at,rate,delay'{other}")
     for name in header[1:]:
         if message := _find_column_problem(name, header, properties):
             raise TraceError(line, message)

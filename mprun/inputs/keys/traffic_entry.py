@@ -154,6 +154,8 @@ class FlowEntry(FileModel):
     UNSAID: ClassVar[tuple[str, ...]] = ()
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
         "mptcp": "is no key of a flow: write 'protocol: mptcp'",
+        "path": "is no key of a flow: flows over one path take the first of the topology, so write that path first; "
+        "the metric PATH.rtt is the round-trip time of each idle path",
         "scheduler": "is a setting of hosts: write 'mptcp: {scheduler: ...}' under 'hosts', for the host that sends",
     }
     name: Name | None = None

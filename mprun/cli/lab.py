@@ -387,10 +387,12 @@ def _show_left(lab: Lab, grade: Grade) -> None:
         return
     count = len(grade.left)
     place = "" if grade.folder.resolve() == Path.cwd() else f" in {grade.folder.resolve()}"
-    click.echo(f"\n  {count} step{'s' * (count > 1)} left; type{place}:")
+    needless = ", which no claim needs" if grade.judgements and grade.held == len(grade.judgements) else ""
+    click.echo(f"\n  {count} step{'s' * (count > 1)} left{needless}; type{place}:")
+    is_plain = all(reason == NOT_RUN for _, reason in grade.left)
     for step, reason in grade.left:
         click.echo(f"    {step.command(lab.folder)}")
-        if reason != NOT_RUN:
+        if not is_plain:
             click.echo(prose.wrap(f"{step.name} {reason}", "      "))
     if not (grade.folder / FILE).is_file():
         click.echo(f"  in a copy of the lab, which `mprun lab start {lab.number}` makes")
@@ -421,8 +423,8 @@ def _show_lab(result: LabRun) -> None:
     grouped = _group_complaints(result.done)
     for (state, alike), complaints in grouped.items():
         click.echo(f"  {_sign(state)} {prose.wrap(', '.join(alike), '    ')[4:]}")
-        for text in complaints:
-            click.echo(prose.wrap(text, "      ", "        "))
+        for line in (line for text in complaints for line in text.splitlines()):
+            click.echo(prose.wrap(line, "      ", "        "))
     if result.judgements and grouped:
         click.echo()
     _show_judgements(result.judgements)
@@ -502,7 +504,11 @@ def _say_complaints(done: Done) -> Iterator[str]:
     from mprun.reports.metrics import format_bound
 
     if done.summary is None:
-        yield from done.error.splitlines()
+        lines = done.error.splitlines()
+        # a line that ends in a colon announces the lines after it
+        first = next((n for n, line in enumerate(lines) if line.endswith(":")), len(lines))
+        yield from lines[:first]
+        yield from filter(None, ("\n".join(lines[first:]),))
         return
     for kind in ("failures", "warnings"):
         for text in done.summary.messages(kind):

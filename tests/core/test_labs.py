@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
-from mprun.cli.lab import _group_steps, _show_lab, _show_total
+from mprun.cli.lab import _group_complaints, _group_steps, _show_lab, _show_left, _show_total
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original, open_lab
 from mprun.labs.definition import read_lab
-from mprun.labs.grade import digests_of, grade
+from mprun.labs.grade import NOT_RUN, Grade, digests_of, grade
 from mprun.labs.steps import Done, LabRun
 from mprun.metrics.claim_check import JudgedClaim
 from mprun.model.run_summary import Summary
@@ -261,3 +261,33 @@ def test_the_total_of_a_lab_counts_the_runs_that_were_made(capsys: pytest.Captur
     result: Any = SimpleNamespace(done=done, judgements=judged, figures=())
     _show_total([result], 3)
     assert capsys.readouterr().out == "\n1 of 3 claims hold, 1 does not, 1 is open; 1 run in 3.0 s\n"
+
+
+def test_an_error_of_several_lines_stays_whole() -> None:
+    """Lines that a colon announces stand under it, also if another step has some of them too."""
+    one, other = open_lab("01").steps[:2]
+    over = (
+        Done(one, "broken", 1.0, error="a.yaml:1: rate: is empty\nthe kernel ended; its last lines:\nfirst\npanic"),
+        Done(other, "broken", 1.0, error="a.yaml:1: rate: is empty\nthe kernel ended; its last lines:\nsecond\npanic"),
+    )
+    assert _group_complaints(over) == {
+        ("broken", (one.name, other.name)): ["a.yaml:1: rate: is empty"],
+        ("broken", (one.name,)): ["the kernel ended; its last lines:\nfirst\npanic"],
+        ("broken", (other.name,)): ["the kernel ended; its last lines:\nsecond\npanic"],
+    }
+
+
+def test_each_step_that_is_left_has_a_reason_if_one_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = open_lab("01")
+    one, other = lab.steps[:2]
+    held = JudgedClaim(lab.claims[0], "held")
+    _show_left(lab, Grade(tmp_path, {}, ((one, "was run with other parameters"), (other, NOT_RUN)), (held,)))
+    text = capsys.readouterr().out
+    assert "2 steps left, which no claim needs; type:" in text
+    assert f"{one.name} was run with other parameters" in text
+    assert f"{other.name} was not run" in text
+    _show_left(lab, Grade(tmp_path, {}, ((one, NOT_RUN), (other, NOT_RUN)), ()))
+    assert "was not run" not in capsys.readouterr().out

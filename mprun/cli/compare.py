@@ -183,8 +183,7 @@ def _tell_axes(parent: Path, name: str) -> str:
     with contextlib.suppress(MprunError):
         found = find_either(parent, name)
         if isinstance(found, SweepDirectory):
-            cells = [cell.values for cell in found.record.cells]
-            axes = [axis for axis in cells[0] if len({cell.get(axis) for cell in cells}) > 1]
+            axes = found.record.axes
             return f": the parts of a sweep with `mprun compare {name} --by {axes[0]}`" if axes else ""
     return ""
 

@@ -223,7 +223,7 @@ def _advise_action(word: str, known: Sequence[str]) -> str:
 def advise_operand(name: str, command: click.Command, metrics: Collection[str]) -> str:
     """Return the advice for an argument that is no run; empty without any. metrics: of the newest run."""
     if name in metrics:
-        return f"it is a metric: `mprun show --all` shows all, and `mprun runs list --columns {name}` it for each run"
+        return f"it is a metric, which `mprun show --all` shows, and `mprun runs list --columns {name}` for all runs"
     if name == "all" and command.name == "rm":
         return _ALL
     if name.lstrip("-").isdigit() and len(name) < 3:

@@ -79,8 +79,9 @@ def command(
         raise
     linked, refused = run.link_into(Path(), links)
     # of a run that ended early most files are missing, and its error says why
-    for text in refused if summary.status != "error" else ():
-        click.echo(f"warning: {text}", err=True)
+    for name, reason in refused if summary.status != "error" else ():
+        file, line = loaded.locate(("links", name))
+        click.echo(f"warning: {file}:{line}: link {name}: {reason}", err=True)
     if verdicts.is_wanted:
         from mprun.reports.test_results import checks_of_run
 

@@ -306,7 +306,8 @@ def link_runs(done: Sequence[Done]) -> list[str]:
         if one.directory is not None and one.step.experiment.parent.resolve() == Path.cwd():
             links = runner.find_links(one.step.load().spec, one.step.experiment.parent)
             missing = {name: file for name, file in links.items() if not (one.is_earlier and Path(name).exists())}
-            refused += RunDirectory(one.directory).link_into(Path(), missing)[1]
+            _, left = RunDirectory(one.directory).link_into(Path(), missing)
+            refused += [f"link {name}: {reason}" for name, reason in left]
     return refused
 
 

@@ -408,13 +408,13 @@ class RunDirectory(OutputDirectory):
         for name, text in accounts.items():
             self.folder.write_text(f"logs/{name}.log", text)
 
-    def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[tuple[str, str]]]:
         """Make symbolic links in a folder that point to files of this run.
 
         Only links of an earlier run are removed or replaced.
 
         links: for each name, a pattern of files relative to the run. If several files match, they are concatenated
-        into a file of `links/`. Return the names that were linked, and a message for each other name.
+        into a file of `links/`. Return the names that were linked, and each other name with the reason.
         """
         self.clear_links(folder, links)
         made, refused = [], []
@@ -423,9 +423,9 @@ class RunDirectory(OutputDirectory):
             if not found:
                 above = pattern.rpartition("/")[0]
                 there = self.folder.find(f"{above}/*" if above else "*")
-                refused.append(f"link {name}: this run has no {pattern}{name_nearest(pattern, there, 'it has')}")
+                refused.append((name, f"this run has no {pattern}{name_nearest(pattern, there, 'it has')}"))
             elif (folder / name).exists() and not (folder / name).is_symlink():
-                refused.append(f"link {name}: a file with this name exists, and is kept")
+                refused.append((name, "a file with this name exists, and is kept"))
             else:
                 target = found[0] if len(found) == 1 else self._join(name, found)
                 point(folder / name, os.path.relpath(self.path / target, folder))

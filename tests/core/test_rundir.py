@@ -20,6 +20,7 @@ from mprun.cli.runs import command as runs_command
 from mprun.cli.sweep import tell_left
 from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
+from mprun.model.problem import list_names
 from mprun.runs.repetition import first_difference
 from mprun.runs.run_directory import RunDirectory, make_frame
 from mprun.sweeps.sweep_directory import SweepDirectory
@@ -126,6 +127,28 @@ def test_a_new_sweep_names_the_unfinished_one_of_the_same_command(
     write_summary(first)
     tell_left(tmp_path / "runs", second)
     assert capsys.readouterr().err == ""
+
+
+def test_compare_without_operands_names_the_axes_of_the_newest_sweep(tmp_path: Path) -> None:
+    """Also where only one side is given, and for the one run that exists."""
+    advice = "the parts of a sweep with `mprun compare latest-sweep --by cc`"
+    sweep = SweepDirectory(make_sweep(tmp_path / "runs"))
+    assert advice not in call("compare", "-o", str(tmp_path / "none")).text
+    sweep.become_latest()
+    parent = str(tmp_path / "runs")
+    assert f"has 0 runs with results: {advice}" in call("compare", "-o", parent).text
+    assert advice in call("compare", "latest-sweep", "-o", parent).text
+    assert call("compare", "latest-sweep", "--by", "cc", "-o", parent).status == 0
+    copy_run(tmp_path / "runs")
+    assert f"has 1 run with results: {advice}" in call("compare", "-o", parent).text
+
+
+def test_a_link_without_a_file_names_the_files_that_exist(tmp_path: Path) -> None:
+    run = RunDirectory(copy_run(tmp_path))
+    there = sorted(path.name for path in (run.path / "logs").iterdir())
+    _, ((name, reason),) = run.link_into(tmp_path, {"a.log": "logs/zzzzzzzzzzzzzzzz"})
+    assert name == "a.log"
+    assert reason == f"this run has no logs/zzzzzzzzzzzzzzzz{list_names([f'logs/{one}' for one in there], 'it has')}"
 
 
 def test_a_folder_that_takes_no_results_is_named(tmp_path: Path) -> None:

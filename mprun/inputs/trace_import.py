@@ -42,9 +42,9 @@ class Column(Frozen):
 class ImportedTrace(Frozen):
     """A schedule as text.
 
-    rows: the number of rows without the last row, which is the end.
-    raised: the number of rates that were below the smallest rate of a link and were replaced by it.
-    ranges: the smallest and the largest value of each column, as text.
+    - rows: the number of rows without the last row, which is the end.
+    - raised: the number of rates below the smallest rate of a link, which replaces them.
+    - ranges: the smallest and the largest value of each column, as text.
     """
 
     text: str

@@ -23,7 +23,7 @@ from mprun.model.intent.failure import find_failures
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Change
 from mprun.model.units import NS_PER_S, TIME
-from mprun.workloads.own_result import own_metrics
+from mprun.workloads.own_result import BESIDE_S, own_metrics
 from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_limit_of, tool_of
 
 # A share of a flow's time in which no payload could arrive. A larger share gets a warning.
@@ -61,7 +61,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     found = [
         Readings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
         _tell_result(flow, result),
-        Readings(warnings=tuple(_doubt_own(flow, result, evidence))),
+        Readings(warnings=tuple(_doubt_own(flow, result, evidence, (ended_ns - began_ns) / NS_PER_S))),
         *_tell_paths_and_handovers(flow, tool, result, because, evidence),
     ]
     if flow.protocol == "quic" and flow.options.get("qlog"):
@@ -141,8 +141,11 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
     )
 
 
-def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence) -> Iterator[str]:
-    """Yield a warning about each rate of a program of the user that can hardly be meant."""
+def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence, ran_s: float) -> Iterator[str]:
+    """Yield a warning about each rate and each time of a program of the user that can hardly be meant.
+
+    ran_s: the time for which its command ran.
+    """
     if flow.tool != "exec":
         return
     rates = [find_capacity(evidence.intent, flow, is_forward) for is_forward in (True, False)]
@@ -150,6 +153,8 @@ def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence) -> Itera
         value = result.values.get(name, 0)
         if metric.unit == "rate" and all(rates) and value > 100 * max(rate.total for rate in rates if rate):
             yield f"{flow.name}.{name} is more than a hundred times what its paths carry: look at its 'unit'"
+        if metric.unit == "time" and metric.over != "sum" and value > ran_s + BESIDE_S:
+            yield f"{flow.name}.{name} is {value:.3g} s, and its command ran for {ran_s:.3g} s: look at its 'unit'"
 
 
 def _find_idle_begin(flow: AddressedFlow, result: Result) -> Iterator[str]:

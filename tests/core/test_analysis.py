@@ -327,6 +327,8 @@ def test_a_failed_program_without_errors_shows_the_end_of_its_output() -> None:
         ("3001", "mbit", ["is more than a hundred times what its paths carry: look at its 'unit'"]),
         ("2999", "mbit", []),
         ("3001", "count", []),
+        ("3001", "s", ["is 3e+03 s, and its command ran for 2 s: look at its 'unit'"]),
+        ("3001", "ms", []),
     ],
 )
 def test_own_values_that_cannot_be_meant_are_told(printed: str, unit: str, told: list[str]) -> None:
@@ -334,7 +336,7 @@ def test_own_values_that_cannot_be_meant_are_told(printed: str, unit: str, told:
     one = replace(flow_over(["a"], ["b"]), tool="exec", options={"metrics": [entry]})
     way = Direction(15_000_000)
     links = tuple(link(name, ("client", "server"), way, way) for name in ("a", "b"))
-    record = agent(processes={one.name: Ended(0, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    record = agent(processes={one.name: Ended(0, False, "flow", (one.name,), 0, 2 * 10**9)}, zero_ns=0)
     evidence = Evidence(intent(traffic=(one,), links=links), record, Observation(), lambda *_: f"is {printed}\n")
     summary = measure(evidence).summary
     assert [text for text in summary.warnings if "found" in text] == [f"{one.name}.found {text}" for text in told]

@@ -122,14 +122,6 @@ def test_lines_that_are_no_whole_json_are_skipped_with_a_warning() -> None:
     )
 
 
-@pytest.mark.parametrize(("unit", "take", "warns"), [("s", "mean", True), ("ms", "mean", False), ("s", "sum", False)])
-def test_a_time_longer_than_its_command_has_a_doubtful_unit(unit: str, take: str, warns: bool) -> None:
-    """The command ran for a second, and the program printed 12.5 for milliseconds."""
-    result = read({"name": "x", "regex": "latency: ([0-9.]+) ms", "unit": unit, "take": take})
-    asked = [text.endswith(f"its command ran for 1 s: is 'unit: {unit}' right?") for text in result.warnings]
-    assert asked == [True] * warns
-
-
 def test_standard_error_is_no_row_of_the_table_on_standard_output() -> None:
     left = Left({"bulk": "v\n1\n2\n", "bulk.err": "warning: slow\n"}, began_ns=0, ended_ns=1)
     entry = MetricEntry.model_validate({"name": "own", "column": "v", "take": "sum"}).plain()

@@ -313,7 +313,7 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
                 return f"{value} is too large: write {'a smaller number' if largest is None else f'{largest} or less'}"
             number = _find_whole(value)
             advice = advice if number is None else f"write {number}"
-        if _WANTED[kind] is _MAPPING and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
+        if path[-1:] == ("set",) and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):
             return f"{name_value(value)} is a state: write 'state: {state}' in place of '{_key_of(path)}'"
         if _WANTED[kind] is _MAPPING or kind == "list_type":
             advice = _advise_shape(value, path, owner, wanted, suggest) or advice

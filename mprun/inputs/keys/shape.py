@@ -19,7 +19,7 @@ _OTHERS: Mapping[str, str] = {"endpoints": ", flags: [subflow]", "traffic": ", f
 # Those of them whose value is a whole number.
 _COUNTS = frozenset({"subflows", "pings", "runs", "interval: 10s, times"})
 # A bound on a metric, as a statement.
-_STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9][\w.%]*)")
+_STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9][\w.]*) ?([a-zA-Z]*|%)")
 _BOUNDS = {"<": "max", "≤": "max", ">": "min", "≥": "min", "=": "equals"}
 # Words that YAML reads as one text each.
 _WORDS = re.compile(r"[\w./-][\w.:/%=-]*(?:[ ,]+[\w./-][\w.:/%=-]*)*")
@@ -50,7 +50,7 @@ def _fits(key: str, text: str) -> bool:
 def write_bound(text: str) -> str | None:
     """Return the entry of `expect` that a statement such as `bulk.goodput > 36mbit` means; None for other texts."""
     if found := _STATEMENT.fullmatch(text.strip()):
-        return f"{{metric: {found[1]}, {_BOUNDS[found[2][0]]}: {found[3]}}}"
+        return f"{{metric: {found[1]}, {_BOUNDS[found[2][0]]}: {found[3]}{found[4]}}}"
     return f"{{metric: {text}, min: ...}}" if re.fullmatch(r"[\w-]+(\.[\w-]+)+", text) else None
 
 

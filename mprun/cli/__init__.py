@@ -166,7 +166,7 @@ class LateGroup(click.Group):
         if args and args[0] not in COMMANDS and args[0] not in EARLIER:
             from mprun.cli.mistake import advise_command
 
-            raise click.UsageError(f"no command '{args[0]}'{advise_command(args[0], args[1:])}")
+            raise click.UsageError(f"no command '{args[0]}'{advise_command(args[0], args[1:], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -174,7 +174,9 @@ def _advise(error: click.UsageError) -> click.UsageError:
     """Return an error of the command line with advice."""
     from mprun.cli.mistake import advise_option, advise_usage
 
-    return advise_option(error) if isinstance(error, click.NoSuchOption) else advise_usage(error)
+    if isinstance(error, click.NoSuchOption):
+        return advise_option(error, COMMANDS)
+    return advise_usage(error, COMMANDS)
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

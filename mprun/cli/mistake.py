@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 
-from mprun.cli import COMMANDS
 from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
 
@@ -98,8 +97,8 @@ _SENTENCES: Mapping[str, str] = {
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
 
-def advise_option(error: click.NoSuchOption) -> click.UsageError:
-    """Return the error for an unknown option, with what the user may have meant."""
+def advise_option(error: click.NoSuchOption, commands: Collection[str]) -> click.UsageError:
+    """Return the error for an unknown option, with what the user may have meant. commands: of `mprun`."""
     option, context = error.option_name, error.ctx
     word = option.lstrip("-")
     known = {name for one in context.command.params for name in one.opts} if context else set()
@@ -107,12 +106,12 @@ def advise_option(error: click.NoSuchOption) -> click.UsageError:
         return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
     where = {context.info_name or "", *known} if context else known
     for asked in dict.fromkeys((option, _SHORT.get(option, option))):
-        for names, commands, advice in _OTHERWISE:
-            if asked in names.split() and not (commands and where.isdisjoint(commands.split())):
+        for names, meant, advice in _OTHERWISE:
+            if asked in names.split() and not (meant and where.isdisjoint(meant.split())):
                 return click.UsageError(f"no option '{option}': {advice}", context)
     if option in REMOVED_OPTIONS:
         return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
-    if word in COMMANDS:
+    if word in commands:
         return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
     # click counts the dashes, so that it names options that share few letters with the word
     ratios = {one: difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() for one in error.possibilities or ()}
@@ -142,12 +141,15 @@ def _find_key(key: str) -> Iterator[tuple[str, str]]:
             yield place, f"'{write_example(model, key).removesuffix(': ...')}'"
 
 
-def advise_usage(error: click.UsageError) -> click.UsageError:
-    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is."""
+def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.UsageError:
+    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is.
+
+    commands: of `mprun`.
+    """
     command = error.ctx.command if error.ctx else None
     if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):
         known = [name for name, one in command.commands.items() if not one.hidden]
-        return click.UsageError(f"no command '{found[1]}'{_advise_action(found[1], known)}", error.ctx)
+        return click.UsageError(f"no command '{found[1]}'{_advise_action(found[1], known, commands)}", error.ctx)
     found = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
     if not found or command is None or error.ctx is None:
         return error
@@ -188,7 +190,7 @@ def advise_parent(parent: str, command: click.Command) -> str:
     return "-o names the folder of the runs, not a file: " + (f"write '{target}'" if target else "leave it out")
 
 
-def advise_command(word: str, others: Sequence[str]) -> str:
+def advise_command(word: str, others: Sequence[str], commands: Collection[str]) -> str:
     """Return the end of the message that a word is no command of `mprun`. others: the words after it."""
     if word[:1] and word[0] in _DASHES:
         return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
@@ -198,26 +200,26 @@ def advise_command(word: str, others: Sequence[str]) -> str:
         return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
     if word in _SENTENCES:
         return f": {_SENTENCES[word]}"
-    if meant := _MEANT.get(word) or find_nearest(word, list(COMMANDS)) or _find_in_groups(word):
+    if meant := _MEANT.get(word) or find_nearest(word, list(commands)) or _find_in_groups(word, commands):
         return f": did you mean '{meant}'?"
     return "; `mprun --help` lists them"
 
 
-def _find_in_groups(word: str) -> str | None:
+def _find_in_groups(word: str, commands: Collection[str]) -> str | None:
     """Return the command of a group that has a word as its name; None if no group or several groups have it."""
-    groups = {name: getattr(importlib.import_module(f"mprun.cli.{name}"), "command", None) for name in COMMANDS}
+    groups = {name: getattr(importlib.import_module(f"mprun.cli.{name}"), "command", None) for name in commands}
     found = [name for name, group in groups.items() if isinstance(group, click.Group) and word in group.commands]
     return f"{found[0]} {word}" if len(found) == 1 else None
 
 
-def _advise_action(word: str, known: Sequence[str]) -> str:
+def _advise_action(word: str, known: Sequence[str], commands: Collection[str]) -> str:
     """Return the end of the message that a word is no command of a group. known: the commands of the group."""
     if word in _SENTENCES:
         return f": {_SENTENCES[word]}"
     meant = _ACTIONS[word] if _ACTIONS.get(word) in known else find_nearest(word, known)
     if meant is not None:
         return f": did you mean '{meant}'?"
-    return f": `mprun {word}` is a command" if word in COMMANDS else list_names(known, "commands")
+    return f": `mprun {word}` is a command" if word in commands else list_names(known, "commands")
 
 
 def advise_operand(name: str, command: click.Command, metrics: Collection[str]) -> str:

@@ -164,7 +164,9 @@ def _read_all(
         capture = wanted.get(name)
         nat = intent.middleboxes[capture.node].nat if capture and capture.node in intent.middleboxes else None
         inside = nat.inside if nat else ()
-        trace = CaptureConnections(_paths(intent), _forwards(intent, capture), inside, _servers(intent).keys())
+        trace = CaptureConnections(
+            _paths(intent), _forwards(intent, capture), inside, _find_outside(intent), _servers(intent).keys()
+        )
         number = 1
         cut = 0
         argv = [program, *tshark.argv(intent.traffic)[1:]]
@@ -260,6 +262,11 @@ def _take(waiting: deque[tuple[Future[_Portion], int]], name: str, found: Dissec
     if portion.problem:
         found.warnings.append(f"{name}: tshark: {portion.problem}; what it had read was kept")
     return portion, read
+
+
+def _find_outside(intent: Intent) -> frozenset[str]:
+    """Return the addresses that NATs have outside."""
+    return frozenset(path.source_seen for flow in intent.traffic for path in flow.paths if path.source_seen)
 
 
 def _forwards(intent: Intent, capture: Capture | None) -> bool:

@@ -98,7 +98,7 @@ class CaptureConnections:
     - cut_chunks: the number of SCTP packets whose chunks are not all in the capture.
     - paths: the names of paths by their two addresses.
     - forwards: the node forwards packets, so the capture contains each packet twice. Outgoing packets are then ignored.
-    - inside: the inside links of a NAT. A packet has other addresses outside, so only packets on these links count.
+    - inside, outside: the inside links of a NAT, and its addresses outside. A packet that it translates counts inside.
     - servers: the addresses and ports of servers, which open no connection.
     """
 
@@ -107,11 +107,12 @@ class CaptureConnections:
         paths: Mapping[tuple[str, str], str],
         forwards: bool = False,
         inside: Collection[str] = (),
+        outside: Collection[str] = (),
         servers: Collection[tuple[str, int]] = (),
     ) -> None:
         self._paths = paths
         self._forwards = forwards
-        self._inside = inside
+        self._inside, self._outside = inside, outside
         self._servers = servers
         self._ways: dict[Addresses, Way] = {}
         # token -> the connection, and the direction of an MP_JOIN with this token
@@ -132,10 +133,10 @@ class CaptureConnections:
             ((pl.col("protocol") == "tcp") & pl.col("seq").is_not_null() & pl.col("flags").is_not_null())
             | ((pl.col("protocol") == "sctp") & pl.col("tag").is_not_null())
         )
-        if self._forwards and self._inside:
-            followed &= pl.col("link").is_in(list(self._inside)).fill_null(False)
-        elif self._forwards:
-            followed &= (pl.col("direction") != "out").fill_null(True)
+        if self._forwards:
+            is_first = (pl.col("direction") != "out").fill_null(True)
+            is_translated = pl.col("destination").is_in(list(self._outside))
+            followed &= pl.col("link").is_in(list(self._inside)).fill_null(False) | (is_first & ~is_translated)
         rows = packets.with_row_index("row").filter(followed)
         is_sctp = rows["protocol"] == "sctp"
         columns = [rows[name].to_list() for name in TcpPacket._fields]

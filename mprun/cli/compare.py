@@ -184,7 +184,8 @@ def _tell_axes(parent: Path, name: str) -> str:
         found = find_either(parent, name)
         if isinstance(found, SweepDirectory):
             axes = found.record.axes
-            return f": the parts of a sweep with `mprun compare {name} --by {axes[0]}`" if axes else ""
+            where = "" if parent.name == "runs" else f" -o {parent}"
+            return f": the parts of a sweep with `mprun compare {name} --by {axes[0]}{where}`" if axes else ""
     return ""
 
 

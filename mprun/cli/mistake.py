@@ -39,7 +39,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     ("--dry-run", "run", "`mprun plan` shows what a run would do"),
     ("--dry-run", "-x", "`mprun validate` checks the files without a run"),
     ("--seed", "verify why minimise", "the runs have the seed of the original; -t, -x and --seed make others"),
-    ("--clean --cleanup", "", _CLEAN),
+    ("--clean --cleanup", "run sweep", _CLEAN),
     ("--force --yes", "-y", "add -y, which does not ask"),
     ("--force --overwrite", "run sweep", "each run has a new directory, so that nothing is overwritten"),
     ("--all", "rm", _ALL),
@@ -57,7 +57,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     ("--last --newest -1 -2", "--output", _NEWEST),
     ("--set --define --var --override", "-p", "-p NAME=VALUE sets a parameter of the files"),
     ("--verbose --debug --log", "run sweep", "logs/ in the run has the output of every program"),
-    ("--quiet --silent", "run", "`2>/dev/null` hides the progress, and `>/dev/null` the results"),
+    ("--quiet --silent", "run", "`2>/dev/null` hides progress and warnings, and `>/dev/null` the results"),
     ("--cli --interactive", "run", "--shell opens Mininet's prompt"),
     ("--host --link --switch --controller --custom", "run", "the topology file describes the network"),
     ("--pcap --pcaps --tcpdump --dump", "run sweep", "write 'capture: [{host: client}]' in the experiment"),
@@ -85,7 +85,6 @@ _ACTIONS: Mapping[str, str] = {
 }
 # Words that are no command and no argument, and the way to what they mean.
 _SENTENCES: Mapping[str, str] = {
-    **dict.fromkeys(("clean", "cleanup"), _CLEAN),
     **dict.fromkeys(("ping", "pingall", "xterm", "iperf", "iperf3", "nodes", "net", "dump", "cli", "mn"), _PROMPT),
     **dict.fromkeys(
         ("answers", "solution", "solutions"),
@@ -198,6 +197,8 @@ def advise_command(word: str, others: Sequence[str], commands: Collection[str]) 
         return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"
     if any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml")):
         return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
+    if word in ("clean", "cleanup"):
+        return f": {_CLEAN}"
     if word in _SENTENCES:
         return f": {_SENTENCES[word]}"
     if meant := _MEANT.get(word) or find_nearest(word, list(commands)) or _find_in_groups(word, commands):

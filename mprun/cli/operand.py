@@ -107,7 +107,7 @@ def advise(parent: Path, name: str) -> str:
     context = click.get_current_context(silent=True)
     if context is None or Path(name).is_dir():
         return ""
-    if parent.suffix and not parent.exists():
+    if re.fullmatch(r"\.[a-z]\w*", parent.suffix) and not parent.exists():
         return advise_parent(str(parent), context.command)
     metrics: Collection[str] = ()
     with contextlib.suppress(MprunError, IndexError):

@@ -163,7 +163,7 @@ def sampling_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
 
 
 def queue_warnings(spec: Spec, network: Network) -> Iterator[str]:
-    """Yield a warning for each queue in BDPs that holds one packet, because the paths over its link have no delay."""
+    """Yield a warning for each queue in BDPs that holds one packet, because the BDP is so small."""
     sized = {link.name: link.ways for link in network.links}
     for link in spec.topology.links:
         for asked, one in zip((link.forward, link.reverse), sized[link.name], strict=True):
@@ -171,8 +171,8 @@ def queue_warnings(spec: Spec, network: Network) -> Iterator[str]:
             if given is None or queue is None or given.unit != "bdp" or not asked.rate_bit_per_s:
                 continue
             if queue.size_bytes(one.link.frame_bytes) <= one.link.frame_bytes:
-                what = f"{link.name}.queue: {render_queue(given)} is one packet, as no path over this link has a delay"
-                yield f"{what}: write packets, or give the path a delay"
+                what = f"{link.name}.queue: {render_queue(given)} of the paths over this link is at most one packet"
+                yield f"{what}: write packets, or a longer delay"
                 break
 
 

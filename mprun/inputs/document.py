@@ -15,7 +15,7 @@ from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, is_hidden
 from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
-from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, read_text, tell_outside
+from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, name_near, read_text, tell_outside
 from mprun.inputs.template import TemplateProblem, parse
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
@@ -170,7 +170,7 @@ class Document:
                 text = self.tree.texts[beside] = read_text(FilePath(beside))
         except InputError as error:
             near = find_nearest(name, known)
-            hint = f": did you mean '{near}'?" if near else _name_near(FilePath(beside), name)
+            hint = f": did you mean '{near}'?" if near else name_near(FilePath(beside), name)
             self.refuse(path, f"'{name}' {error.found[0].message}{hint}")
             return None
         if beside not in self.files:
@@ -196,7 +196,7 @@ class Document:
                 found = examine(beside, archived)
                 self.tree.examined[beside, archived] = found
         except SpecError as error:
-            self.refuse(path, f"'{name}' {error}{_name_near(beside, name)}")
+            self.refuse(path, f"'{name}' {error}{name_near(beside, name)}")
             return None
         self.attachments = (*self.attachments, found)
         return found
@@ -314,17 +314,6 @@ class Document:
             self.refuse(path, f"'{text}' is not the parameter '{braced[1]}': write '\"{{{{ {braced[1]} }}}}\"'")
             return UNREADABLE
         return read_scalar(text) if node.tag == PLAIN else str(text)
-
-
-def _name_near(beside: FilePath, name: str) -> str:
-    """Return the end of a message about a missing file: a file with a like name in its folder, or in a folder below."""
-    folder = beside.parent
-    if beside.exists() or not folder.is_dir():
-        return ""
-    there = sorted(one.name for one in folder.iterdir())
-    below = [f"{one}/{beside.name}" for one in there if (folder / one / beside.name).is_file()]
-    near = find_nearest(beside.name, there) or next(iter(below), None)
-    return f": did you mean '{PurePath(name).with_name('-').parent / near}'?" if near else ""
 
 
 def _find_braced(node: MappingNode) -> str | None:

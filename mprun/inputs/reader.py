@@ -126,6 +126,17 @@ def _is_of_run(file: Path) -> bool:
     return file.name in _OF_RUN and file.is_file() and (file.parent / "inputs").is_dir()
 
 
+def name_near(beside: Path, name: str) -> str:
+    """Return the end of a message about a missing file: a file with a like name in its folder, or in a folder below."""
+    folder = beside.parent
+    if beside.exists() or not folder.is_dir():
+        return ""
+    there = sorted(one.name for one in folder.iterdir())
+    below = [f"{one}/{beside.name}" for one in there if os.path.isfile(folder / one / beside.name)]
+    near = find_nearest(beside.name, there) or next(iter(below), None)
+    return f": did you mean '{Path(name).with_name('-').parent / near}'?" if near else ""
+
+
 def _name_nearest_file(given: Path) -> str:
     """The end of a message about a missing file: the nearest name of a YAML file in the same folder, or the file in a
     folder below or above; empty if none.

@@ -58,8 +58,12 @@ def tell_refused(flow: AddressedFlow, evidence: Evidence) -> Readings:
     same.
     """
     host = str(flow.options.get("on", flow.source))
-    failed = evidence.agent.counters.get(host, {}).get("TcpAttemptFails", 0)
-    if flow.tool != "exec" or flow.options.get("server") or not failed:
+    counters = evidence.agent.counters_of(host)
+    failed = counters.get("TcpAttemptFails", 0)
+    flows = [one for one in evidence.intent.traffic if host in (one.source, one.destination, one.options.get("on"))]
+    # the kernel counts for a whole host, and a connection that is tried again may succeed
+    is_own = len(flows) == 1 and failed == counters.get("TcpActiveOpens")
+    if flow.tool != "exec" or flow.options.get("server") or not failed or not is_own:
         return Readings()
     told = f"{failed} TCP connection{'s' * (failed > 1)} of '{host}' got no answer or a reset (TcpAttemptFails)"
     return Readings(warnings=(f"{flow.name}: {told}: the entry has no 'server' that listens on '{flow.destination}'",))

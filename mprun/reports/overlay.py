@@ -176,11 +176,13 @@ def _merge(
 
     panel_of: the plot to which a curve belongs, from its label.
     """
-    first = next((chart for chart in drawn if chart is not None), None)
+    without = [subject.name for subject, chart in zip(subjects, drawn, strict=True) if chart is None]
     # the window of TCP is in packets, and the window of QUIC in bytes
-    drawn = [
-        chart if chart is not None and first is not None and chart.y.unit == first.y.unit else None for chart in drawn
-    ]
+    units = [chart.y.unit for chart in drawn if chart is not None]
+    usual = max(units, key=units.count, default=None)
+    unlike = [one.name for one, chart in zip(subjects, drawn, strict=True) if chart and chart.y.unit != usual]
+    drawn = [chart if chart is not None and chart.y.unit == usual else None for chart in drawn]
+    first = next((chart for chart in drawn if chart is not None), None)
     if first is None or sum(chart is not None for chart in drawn) < 2:
         return None
     panels: dict[str, list[Series]] = {}
@@ -193,12 +195,13 @@ def _merge(
             look = replace(series, label=label, tone=TONES[n % len(TONES)], dash=n + count - 1)
             panels.setdefault(panel, []).append(look)
     kept = list(panels.items())[:MOST_PANELS]
-    without = [subject.name for subject, chart in zip(subjects, drawn, strict=True) if chart is None]
     caption += "."
     if len(kept) < len(panels):
         caption += f" The first {len(kept)} of {len(panels)} plots."
     if without:
         caption += f" Without such data: {', '.join(without)}."
+    if unlike:
+        caption += f" In another unit, and not drawn: {', '.join(unlike)}."
     shown = tuple(Panel(panel if len(kept) > 1 else "", tuple(series)) for panel, series in kept)
     axes = [chart.x for chart in drawn if chart is not None]
     # the axis of a distribution is logarithmic if it is for one of the runs

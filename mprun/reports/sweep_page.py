@@ -87,7 +87,7 @@ def gather(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Study:
     samples = []
     for cell in cells:
         # as in the statistics, runs that ended with an error do not count
-        part = table.filter(folders == f"runs/{cell.folder}", table["status"] != "error")
+        part = table.filter(folders == f"runs/{cell.folder}", table["status"].cast(str) != "error")
         found: dict[str, Sequence[float]] = {}
         for metric, statistic in cell.metrics.items():
             column = column_of(metric, statistic.unit)

@@ -128,9 +128,13 @@ def find_or_create(
 
 
 def update_figures(sweep: SweepDirectory, placed: PlacedCells) -> None:
-    """Give a sweep the figures and the shown metrics of its files now, which are no part of the digest."""
+    """Give a sweep the figures and the shown metrics of its files now, which are no part of the digest.
+
+    Raises MprunError if another process runs the sweep.
+    """
     record = placed.describe(placed.digest)
-    sweep.change_record(sweep.record._replace(plots=record.plots, show=record.show))
+    with sweep.held():
+        sweep.change_record(sweep.record._replace(plots=record.plots, show=record.show))
 
 
 def find_sweep(parent: Path, placed: PlacedCells, is_finished: bool) -> SweepDirectory | None:

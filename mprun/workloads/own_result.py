@@ -282,7 +282,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """
     head = text.partition("\n")[0]
     separator = max(",;\t", key=head.count)
-    rows = csv.reader(io.StringIO(text), delimiter=separator)
+    rows = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
     try:
         for row in rows:
             cells = [cell.strip() for cell in row]

@@ -105,7 +105,9 @@ def test_windows_in_packets_and_in_bytes_are_no_common_figure() -> None:
     quic = OverlaidRun("quic", RunData(tables, ["bulk"], {"path0": ["path0"]}))
     charts = {chart.name: chart for chart in overlay([subject("one", "path0"), subject("two", "path0"), quic])}
     assert [series.label for series in charts["cwnd-bulk-by-run"].series] == ["one", "two"]
-    assert "Without such data: quic." in charts["cwnd-bulk-by-run"].caption
+    assert charts["cwnd-bulk-by-run"].caption.endswith("In another unit, and not drawn: quic.")
+    charts = {chart.name: chart for chart in overlay([quic, subject("one", "path0"), subject("two", "path0")])}
+    assert [series.label for series in charts["cwnd-bulk-by-run"].series] == ["one", "two"]
 
 
 def test_changes_of_links_name_their_runs_unless_all_have_them() -> None:

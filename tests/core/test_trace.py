@@ -262,11 +262,25 @@ def test_a_nat_counts_each_packet_by_its_addresses_inside() -> None:
         line(0.04, SERVER, ONE, SYN | ACK, seq=499),
         line(0.05, ONE, SERVER, ACK, seq=100, tcp_payload=70, packet_type=0),
     ]
-    one = CaptureConnections(PATHS, forwards=True, inside=["path0"])
+    one = CaptureConnections(PATHS, forwards=True, inside=["path0"], outside=[outside[0]])
     one.follow(read_packets("".join(sent).encode(), PLACE, 0))
     (connection,), (subflow,) = one.tell_connections(), one.tell_subflows()
     assert (connection["source"], connection["forward_bytes"]) == ("10.0.0.1", 70)
     assert (subflow["kind"], subflow["forward_packets"], subflow["reverse_packets"]) == ("initial", 2, 1)
+
+
+def test_a_nat_counts_packets_that_do_not_pass_it_inside() -> None:
+    """Two hosts outside talk to each other through the NAT's router. Their connection was not listed."""
+    sent = [
+        line(0, ONE, SERVER, SYN, seq=99, packet_type=0, interface="client-eth1"),
+        line(0.04, SERVER, ONE, SYN | ACK, seq=499, packet_type=0, interface="client-eth1"),
+        line(0.05, ONE, SERVER, ACK, seq=100, tcp_payload=70, packet_type=0, interface="client-eth1"),
+        line(0.05, ONE, SERVER, ACK, seq=100, tcp_payload=70, packet_type=4, interface="client-eth1"),
+    ]
+    one = CaptureConnections(PATHS, forwards=True, inside=["path0"], outside=["10.9.0.1"])
+    one.follow(read_packets("".join(sent).encode(), PLACE, 0))
+    (connection,) = one.tell_connections()
+    assert connection["forward_bytes"] == 70
 
 
 def test_the_end_of_data_is_no_acknowledged_byte() -> None:

@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.inputs.keys.shape import advise_list, advise_mapping, write_entry, write_flow, write_out
-from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
+from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
 
 ValueT = TypeVar("ValueT")
@@ -398,9 +398,6 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) -> str:
     """Return the message of a key that a mapping does not have. below: the value of the key."""
     key, known = str(path[-1]), [*fields_of(owner)]
-    is_entry = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict)
-    if is_entry and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
-        return f"'{key}' is a name and no key: write '- {entry}'"
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         return f"'{key}' {where}"
     # a no-break space of a web page is no space of YAML
@@ -414,6 +411,9 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
         return f"'{key}' is no key: write a decimal number with a point, as in '2.5ms'"
     if "metric" in known and "." in key:
         return f"'{key}' is a metric and no key: write '{{metric: {key}, min: ...}}'"
+    is_name = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict) and not find_nearest(key, known)
+    if is_name and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
+        return f"'{key}' is a name and no key: write '- {entry}'"
     if key not in _SYNONYMS:
         return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
     meant = next((one for one in _SYNONYMS[key] if one in known), None)

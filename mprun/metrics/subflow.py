@@ -12,6 +12,7 @@ from mprun.metrics.connection import JOIN_ROUND_TRIPS, Connection, Subflow, at_s
 from mprun.metrics.diagnosis import count_fallbacks, explain_missing_subflows, explain_plain_tcp, has_fallen_back
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import on_paths
+from mprun.metrics.observation import Tuple4
 from mprun.metrics.readings import Readings, join, measured
 from mprun.model.intent import AddressedFlow
 
@@ -114,12 +115,7 @@ def find_cut(flow: AddressedFlow, connections: Sequence[Connection], evidence: E
 
     A reset at the end of its connection, or on a path that changes, does not count.
     """
-    resets = {
-        event.addresses: event.at_ns
-        for host in (flow.source, flow.destination)
-        for event in evidence.observation.hosts[host].events
-        if event.event == "subflow closed" and event.error == errno.ECONNRESET
-    }
+    resets = _find_resets(flow.source, evidence) | _find_resets(flow.destination, evidence)
     changing = {change.link for change in evidence.intent.changes}
     paths = {path.name: path for path in flow.paths if changing.isdisjoint(path.links)}
     cut = {}
@@ -153,16 +149,19 @@ def find_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence:
 
     Linux clears their counts at once (tcp_disconnect).
     """
-    at_client, at_peer = (
-        {one.addresses: one.at_ns for one in evidence.observation.hosts[host].events if one.error == errno.ECONNRESET}
-        for host in (flow.source, flow.destination)
-    )
+    at_client, at_peer = (_find_resets(host, evidence) for host in (flow.source, flow.destination))
     initial = [one.subflows[0] for one in connections]
     return [
         (first, at_client[first.addresses])
         for first in initial
         if first.addresses in at_client and at_server(first.addresses, flow.paths) in at_peer
     ]
+
+
+def _find_resets(host: str, evidence: Evidence) -> dict[Tuple4, int]:
+    """Return the times at which a host saw resets of subflows, by the addresses of the subflow, ns."""
+    events = evidence.observation.hosts[host].events
+    return {event.addresses: event.at_ns for event in events if event.error == errno.ECONNRESET}
 
 
 def _warn_of_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:

@@ -22,6 +22,11 @@ LEAST_SHARE = 0.01
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
+def without_numbers(text: str) -> str:
+    """Return the text of a failure without its numbers, which differ between runs."""
+    return _NUMBER.sub("#", text)
+
+
 class FaultedRun(Frozen):
     """The run in which a packet was lost.
 
@@ -86,13 +91,8 @@ def find_separating(
 
 def _is_unlike(one: FaultedRun, other: FaultedRun) -> bool:
     """Check for another status, a cause that the other outcome does not have, or a value that only one of them has."""
-    is_new = bool({*map(_without_numbers, one.causes)} - {*map(_without_numbers, other.causes)})
+    is_new = bool({*map(without_numbers, one.causes)} - {*map(without_numbers, other.causes)})
     return is_new or one.status != other.status or (one.value is None) != (other.value is None)
-
-
-def _without_numbers(cause: str) -> str:
-    """Return a cause without its numbers, which differ between packets."""
-    return _NUMBER.sub("#", cause)
 
 
 def _fences(values: Sequence[float | None], base: FaultedRun) -> tuple[float, float]:
@@ -126,7 +126,7 @@ def _new_causes(one: FaultedRun, base: FaultedRun) -> list[str]:
 def _key(one: FaultedRun, base: FaultedRun) -> tuple[str, ...]:
     """Return the new causes without their numbers. Without new ones: kind and outcomes."""
     new = _new_causes(one, base)
-    return tuple(map(_without_numbers, new)) or ("kind", one.packet.kind, one.status, base.status)
+    return tuple(map(without_numbers, new)) or ("kind", one.packet.kind, one.status, base.status)
 
 
 def _tell(one: FaultedRun, base: FaultedRun) -> str:

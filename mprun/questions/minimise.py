@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
@@ -23,6 +22,7 @@ from mprun.model.run_files import LABEL
 from mprun.model.run_summary import ExpectationVerdict, Summary
 from mprun.model.units import format_measured
 from mprun.questions.bisect import judge_run
+from mprun.questions.faulted_run import without_numbers
 from mprun.questions.reduction import ValueTree, reduce
 from mprun.runs import runner
 from mprun.runs.place import Place
@@ -33,7 +33,6 @@ from mprun.statements.expression import Expression
 # A smaller case must miss its bound by a share of the run's own miss between these. Otherwise, it could fail for
 # another reason, such as a run that has become too short.
 LEAST_MISS, MOST_MISS = 0.5, 2.0
-_NUMBER = re.compile(r"\d[\d.,]*")
 
 
 class RunFailure(Frozen):
@@ -60,7 +59,7 @@ def find_failure(summary: Summary) -> RunFailure:
             told = format_measured(*summary.metrics[one.metric])
             return RunFailure(f"{one.metric} is {told}", one.metric, _bounds(one), miss)
     for text in (*summary.failures, *summary.errors):
-        return RunFailure(text, message=_NUMBER.sub("#", text))
+        return RunFailure(text, message=without_numbers(text))
     raise SpecError("this run did not fail: name a run that did, or state what to keep with --fail-if")
 
 
@@ -79,7 +78,7 @@ def _miss(verdict: ExpectationVerdict) -> float | None:
 def shows(failure: RunFailure, summary: Summary) -> bool:
     """Return whether a run has the same failure."""
     if failure.message:
-        return failure.message in {_NUMBER.sub("#", text) for text in (*summary.failures, *summary.errors)}
+        return failure.message in {without_numbers(text) for text in (*summary.failures, *summary.errors)}
     if summary.errors:
         return False
     for one in summary.expectations:
@@ -210,7 +209,7 @@ class Oracle:
                 return is_error
             except RunError as error:
                 message = self.failure.message if self.failure is not None else ""
-                return message == _NUMBER.sub("#", str(error)) if message else is_error
+                return message == without_numbers(str(error)) if message else is_error
             if self.failure is not None:
                 return is_shown(self.failure, summary) or (is_error and bool(summary.errors))
             try:

@@ -133,7 +133,9 @@ def name_near(beside: Path, name: str) -> str:
         return ""
     there = sorted(one.name for one in folder.iterdir())
     below = [f"{one}/{beside.name}" for one in there if os.path.isfile(folder / one / beside.name)]
-    near = find_nearest(beside.name, there) or next(iter(below), None)
+    # with its suffix, each name of the same kind would be near
+    stems = {Path(one).stem: one for one in there if Path(one).suffix == beside.suffix}
+    near = stems.get(find_nearest(beside.stem, [*stems]) or "") or next(iter(below), None)
     return f": did you mean '{Path(name).with_name('-').parent / near}'?" if near else ""
 
 

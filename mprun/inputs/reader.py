@@ -163,10 +163,11 @@ def _name_nearest_file(given: Path) -> str:
 
 def _name_nearest_folder(given: Path) -> str:
     """The end of a message about a file in a missing folder: the file here, or in a folder that begins so."""
-    folders = sorted(one.name for one in Path().iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
-    for folder in ("", *folders):
+    folder = Path()
+    folders = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
+    for name in ("", *folders):
         for suffix in ("", *SUFFIXES):
-            if (near := Path(folder) / f"{given.name}{suffix}").is_file():
+            if (near := folder / name / f"{given.name}{suffix}").is_file():
                 return f": no folder '{given.parent}': did you mean '{near}'?"
     return f": no folder '{given.parent}'"
 

@@ -21,6 +21,8 @@ from typing import Any
 import polars
 import pytest
 
+from mprun.kernel.store import find_kernel
+from mprun.kernel.symbols import has_symbols
 from mprun.machine.scratch import scratch
 from mprun.workloads.built.program_store import find
 from tests import forked
@@ -238,3 +240,10 @@ def interrupt_when(
             break
     _, rest = process.communicate(timeout=60)
     return process.returncode, said + rest
+
+
+@pytest.fixture(scope="session")
+def symbols() -> None:
+    """Give the default kernel its symbols, if it does not have them. This takes as long as building a kernel."""
+    if not has_symbols(find_kernel().directory):
+        subprocess.run([*COMMAND, "kernel", "build", "--symbols"], check=True, env=environment())

@@ -15,11 +15,10 @@ import pytest
 from mprun.engines import real
 from mprun.engines.debugger import Debugger
 from mprun.errors import MachineError
-from mprun.kernel.store import SYMBOLS, find_kernel
-from mprun.kernel.symbols import has_symbols
+from mprun.kernel.store import SYMBOLS
 from mprun.runs.run_directory import RunDirectory, read_table
 from tests.scenes import copy_kernel
-from tests.system.conftest import COMMAND, SHORT, Result, call, environment
+from tests.system.conftest import SHORT, Result, call, environment
 
 pytestmark = pytest.mark.fresh
 
@@ -30,13 +29,6 @@ paths:
   - {rate: 20mbit, delay: 20ms}
   - {rate: 20mbit, delay: 20ms, backup: true}
 """
-
-
-@pytest.fixture(scope="module")
-def symbols() -> None:
-    """Give the default kernel its symbols, if it does not have them. This takes as long as building a kernel."""
-    if not has_symbols(find_kernel().directory):
-        subprocess.run([*COMMAND, "kernel", "build", "--symbols"], check=True, env=environment())
 
 
 @pytest.fixture(scope="module")

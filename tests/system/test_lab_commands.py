@@ -164,11 +164,10 @@ def test_a_changed_experiment_is_no_step_of_the_lab(mprun: Callable[..., Result]
     left = lines[lines.index("  2 steps left; type:") + 1 :]
     assert left[0] == "    mprun -t topo -x xp_tcp"
     # the width of the terminal breaks the reason
-    assert " ".join(" ".join(left[1:-1]).split()) == (
+    assert " ".join(" ".join(left[1:]).split()).startswith(
         "xp_tcp was run with a changed topo.yaml and xp_tcp.yaml: undo the changes first, or copy the lab again with "
-        "`mprun lab start`"
+        "`mprun lab start` mprun -t topo -x xp_mptcp"
     )
-    assert left[-1] == "    mprun -t topo -x xp_mptcp"
 
 
 def test_a_copy_knows_its_lab(tmp_path: Path) -> None:

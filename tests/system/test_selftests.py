@@ -136,6 +136,8 @@ def test_an_unknown_trace_event_is_told(tmp_path: Path) -> None:
     assert found.error == f"cannot run: {said}"
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("symbols")
 def test_gdb_stops_the_kernel_of_a_test(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     debugger = selftests.find_debugger([find_kernel()], "1s", ["mp-time", "mp-hosts"])
     script = f"sleep 3; {TAP}; echo ok 2 - second"
@@ -146,6 +148,8 @@ def test_gdb_stops_the_kernel_of_a_test(tmp_path: Path, capfd: pytest.CaptureFix
     assert " lo " in out
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("symbols")
 def test_gdb_stops_only_one_test(mprun: Callable[..., Called]) -> None:
     several = mprun("kernel", "test", "--only", "pm_netlink,diag", "--at", "1s")
     assert several.status == 2

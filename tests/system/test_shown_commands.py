@@ -63,6 +63,7 @@ NOT_RUN = {
     "mprun debug latest --at 1.5s": "needs a kernel with symbols, which takes minutes to build; test_debug builds one",
     "mprun debug latest --fail-if 'max(sockets[host=client, path=path1].retransmits_packets) > 0'": "test_debug takes "
     "another statement",
+    "mprun kernel test --only mptcp_join/fastclose --at 1.5s": "needs symbols too; test_selftests stops another test",
     "mprun debug latest --packet client.pcap:120 --command 'mp-skb skb' --command 'bt 4'": "test_debug takes another",
     "mprun kernel test --packetdrill ~/packetdrill/gtests/net/packetdrill --only packetdrill": DRILL,
     "mprun kernel test --packetdrill ~/packetdrill/gtests/net/packetdrill --suite ~/packetdrill/gtests/net --only "

@@ -83,11 +83,11 @@ def command(
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.sweeps import sweep_directory
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
+    from mprun.sweeps.sweep_directory import LATEST
 
     if first is None:
-        first, second = _find_last(parent) if axis is None else (sweep_directory.LATEST, None)
+        first, second = _find_last(parent) if axis is None else (LATEST, None)
     if second is not None and axis is not None:
         raise click.UsageError("--by compares two parts of one sweep: leave out B, or --by")
     if (second is None) == (axis is None):

@@ -508,7 +508,8 @@ def _say_complaints(done: Done) -> Iterator[str]:
         # a line that ends in a colon announces the lines after it
         first = next((n for n, line in enumerate(lines) if line.endswith(":")), len(lines))
         yield from lines[:first]
-        yield from filter(None, ("\n".join(lines[first:]),))
+        if first < len(lines):
+            yield "\n".join(lines[first:])
         return
     for kind in ("failures", "warnings"):
         for text in done.summary.messages(kind):

@@ -163,7 +163,7 @@ def sampling_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
 
 
 def queue_warnings(spec: Spec, network: Network) -> Iterator[str]:
-    """Yield a warning for each queue in BDPs that holds one packet, because the BDP is so small."""
+    """Yield a warning for each queue in BDPs that is at most one packet."""
     sized = {link.name: link.ways for link in network.links}
     for link in spec.topology.links:
         for asked, one in zip((link.forward, link.reverse), sized[link.name], strict=True):

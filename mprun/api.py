@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import field
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -61,14 +62,19 @@ _PATHS = {
     "parent": "write parent='runs'",
     "path": "write mprun.load('latest')",
 }
+_FILES_DECIDE = ". Write a parameter of the files as parameters={'NAME': VALUE}, and all else in the files"
 CalledT = TypeVar("CalledT", bound=Callable[..., Any])
 
 
 def _in_python(function: CalledT) -> CalledT:
     """Return a function whose errors name arguments of Python in place of options of the command line."""
+    known = tuple(signature(function).parameters)
 
     @wraps(function)
     def call(*given: Any, **named: Any) -> Any:
+        if unknown := next((name for name in named if name not in known), None):
+            takes = f"{function.__name__}() has no argument '{unknown}': it takes {', '.join(known)}"
+            raise TypeError(f"{takes}{_FILES_DECIDE if 'parameters' in known else ''}")
         try:
             return function(*given, **named)
         except MprunError as error:
@@ -99,7 +105,18 @@ class Figure(Frozen):
         return self.svg
 
 
-class Run(Frozen):
+class Result(Frozen):
+    """A run or a sweep."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Raise AttributeError with the attributes that there are."""
+            known = ", ".join(sorted(one for one in {*dir(type(self)), *vars(self)} if not one.startswith("_")))
+            raise AttributeError(f"a {type(self).__name__} has no '{name}': it has {known}")
+
+
+class Run(Result):
     """A run.
 
     - summary: the content of `summary.json`, as a mapping for notebooks.
@@ -140,8 +157,12 @@ class Run(Frozen):
         return [_paint(chart) for chart in charts_of(RunDirectory(self.folder or self.path))]
 
 
-class Sweep(Frozen):
-    """A sweep. cells: a table with a row for each run, with the values of its cell, seed, status and metrics."""
+class Sweep(Result):
+    """A sweep.
+
+    cells: a table with a row for each run: the values of its cell, its seed, its status, and its metrics, with units in
+    the column names, as in `bulk.goodput_bit_per_s`.
+    """
 
     path: Path
     summary: Mapping[str, Any]

@@ -25,8 +25,8 @@ from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
 from mprun.workloads import own_program, tool
-from mprun.workloads.own_result import NotFound, read_tables, read_values
 from mprun.workloads.own_result import own_metrics as own_metrics
+from mprun.workloads.own_result import read_own
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work
 
 PROGRAMS: dict[str, Program] = {}
@@ -172,12 +172,10 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     span = outputs.span(flow.name)
     is_followed = flow.protocol == "mptcp" and "server" in flow.options
     ports = (flow.port,) if is_followed and flow.port is not None else ()
-    result = Result({"time": (span[1] - span[0]) / 1e9} if span else {}, server_ports=ports)
-    try:
-        values, warnings = read_values(flow, outputs)
-        tables, more = read_tables(flow, outputs)
-        return replace(result, values={**result.values, **values}, tables=tables, warnings=(*warnings, *more))
-    except NotFound as error:
-        # what the program says of its own failure explains more
-        printed = outputs.log(flow.name, "err").strip()[-500:]
-        return replace(result, error=f"{error}{f'; it printed: {printed}' if printed else ''}")
+    own = read_own(flow, outputs)
+    error = "; ".join(own.errors)
+    # what the program says of its own failure explains more
+    if error and (printed := outputs.log(flow.name, "err").strip()[-500:]):
+        error += f"; it printed: {printed}"
+    values = {**({"time": (span[1] - span[0]) / NS_PER_S} if span else {}), **own.values}
+    return Result(values, error=error or None, tables=own.tables, warnings=tuple(own.warnings), server_ports=ports)

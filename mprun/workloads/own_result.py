@@ -10,7 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mprun.inputs.keys.own_output import OUTPUT_UNITS
 from mprun.model.grouping import gather
@@ -46,8 +46,22 @@ _BROKEN = object()
 FoundValue = tuple[int, object]
 
 
-class NotFound(Exception):
+class _NotFound(Exception):
     """An output that does not have what an entry asks for. The message names the entry."""
+
+
+class OwnResults(NamedTuple):
+    """What an entry takes from the output of its own programs.
+
+    - values: by metric, in base units.
+    - tables: by name, with times in s from time zero.
+    - errors: why the other metrics and tables of the entry have no value.
+    """
+
+    values: dict[str, float]
+    tables: dict[str, Table]
+    warnings: list[str]
+    errors: list[str]
 
 
 def own_metrics(flow: Flow) -> Metrics:
@@ -70,47 +84,18 @@ def _name_values(entry: ResultEntry) -> str:
     return f"'{entry['json']}'" if "json" in entry else f"column '{entry['column']}'"
 
 
-def read_values(flow: Flow, outputs: Outputs) -> tuple[dict[str, float], list[str]]:
-    """Return the values of the metrics that a flow's entry defines, in base units, and warnings.
-
-    Raises NotFound, also if a value is no number.
-    """
-    values = {}
-    warnings: list[str] = []
+def read_own(flow: Flow, outputs: Outputs) -> OwnResults:
+    """Return the metrics and tables that a flow's entry defines. An error takes no other metric or table with it."""
+    results = OwnResults({}, {}, [], [])
     read: dict[str, Mapping[str, str]] = {}
     for entry in flow.options.get("metrics", ()):
-        position = _tell_position(entry)
-        if position not in read:
-            read[position] = _texts_of(flow, entry, outputs)
-        found = [(part, line, one) for part, text in read[position].items() for line, one in _find(entry, text)]
-        name = f"metric '{entry['name']}'"
-        if broken := [f"line {line} of {part}" for part, line, one in found if one is _BROKEN]:
-            warnings.append(
-                f"{name}: {broken[0]} is no whole JSON object; such lines, which were skipped: {len(broken)}"
-            )
-            found = [one for one in found if one[2] is not _BROKEN]
-        if entry["take"] == "count":
-            values[entry["name"]] = float(sum(one is not None for _, _, one in found))
-            continue
-        numbers = []
-        for part, line, one in found:
-            if (number := _number(one)) is None:
-                said = "null" if one is None else str(one)[:40]
-                is_whole = "(" not in entry.get("regex", "(")
-                remedy = ": write ( ) around the number in 'regex'" if is_whole else ""
-                raise NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits{remedy}")
-            numbers.append(number)
-        if not numbers:
-            heads = [next(_rows(text), (0, []))[1] for text in read[position].values()] if "column" in entry else []
-            known = list_names([one for one in heads[0] if one], "columns") if heads else ""
-            raise NotFound(f"{name}: no number for {_name_values(entry)} in {position}{known}")
-        factor = OUTPUT_UNITS[entry["unit"]][1]
-        values[entry["name"]] = float(_TAKES[entry["take"]](numbers)) * factor
-    return values, warnings
-
-
-def read_tables(flow: Flow, outputs: Outputs) -> tuple[dict[str, Table], list[str]]:
-    """Return the tables that a flow's entry defines, with times in s from time zero, and warnings. Raises NotFound."""
+        try:
+            position = _tell_position(entry)
+            if position not in read:
+                read[position] = _texts_of(flow, entry, outputs)
+            results.values[entry["name"]] = _read_value(entry, read[position], results.warnings)
+        except _NotFound as error:
+            results.errors.append(str(error))
     span = outputs.span(flow.name)
     origins_ns = {
         "start": span[0] - outputs.zero_ns if span else 0,
@@ -119,16 +104,46 @@ def read_tables(flow: Flow, outputs: Outputs) -> tuple[dict[str, Table], list[st
     }
     began_s, ended_s = ((at_ns - outputs.zero_ns) / NS_PER_S for at_ns in span) if span else (-math.inf, math.inf)
     allowed_s = (began_s - BESIDE_S, ended_s + BESIDE_S)
-    tables: dict[str, Table] = {}
-    warnings: list[str] = []
     for entry in flow.options.get("tables", ()):
         origin_s = origins_ns[entry["clock"]] / NS_PER_S
-        table, problems = _read_table(entry, _file(entry, outputs), origin_s, allowed_s)
-        tables[entry["name"]] = table
+        try:
+            table, problems = _read_table(entry, _file(entry, outputs), origin_s, allowed_s)
+        except _NotFound as error:
+            results.errors.append(str(error))
+            continue
+        results.tables[entry["name"]] = table
         for what, lines in problems.items():
             counted = f"; such lines: {len(lines)}" if len(lines) > 1 else ""
-            warnings.append(f"table '{entry['name']}': line {lines[0]} of {_tell_position(entry)}: {what}{counted}")
-    return tables, warnings
+            told = f"table '{entry['name']}': line {lines[0]} of {_tell_position(entry)}: {what}{counted}"
+            results.warnings.append(told)
+    return results
+
+
+def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str]) -> float:
+    """Return the value of a metric in base units. Raises _NotFound, also if a value is no number.
+
+    texts: what the entry reads, by what it is. warnings: to which this adds.
+    """
+    found = [(part, line, one) for part, text in texts.items() for line, one in _find(entry, text)]
+    name = f"metric '{entry['name']}'"
+    if broken := [f"line {line} of {part}" for part, line, one in found if one is _BROKEN]:
+        warnings.append(f"{name}: {broken[0]} is no whole JSON object; such lines, which were skipped: {len(broken)}")
+        found = [one for one in found if one[2] is not _BROKEN]
+    if entry["take"] == "count":
+        return float(sum(one is not None for _, _, one in found))
+    numbers = []
+    for part, line, one in found:
+        if (number := _number(one)) is None:
+            said = "null" if one is None else str(one)[:40]
+            is_whole = "(" not in entry.get("regex", "(")
+            remedy = ": write ( ) around the number in 'regex'" if is_whole else ""
+            raise _NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits{remedy}")
+        numbers.append(number)
+    if not numbers:
+        heads = [next(_rows(text), (0, []))[1] for text in texts.values()] if "column" in entry else []
+        known = list_names([one for one in heads[0] if one], "columns") if heads else ""
+        raise _NotFound(f"{name}: no number for {_name_values(entry)} in {_tell_position(entry)}{known}")
+    return float(_TAKES[entry["take"]](numbers)) * OUTPUT_UNITS[entry["unit"]][1]
 
 
 def _read_table(
@@ -143,13 +158,13 @@ def _read_table(
     named = [name for name in (entry.get("time"), *entry["units"]) if name is not None]
     if missing := next((name for name in named if name not in names), None):
         known = list_names([name for name in names if name], "columns")
-        raise NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}{known}")
+        raise _NotFound(f"table '{entry['name']}': no column '{missing}' in {_tell_position(entry)}{known}")
     columns: list[list[str]] = [[] for _ in names]
     lines: list[int] = []
     problems: list[tuple[str, int]] = []
     for cells, (line, row) in enumerate(rows):
         if cells * len(names) > MOST_CELLS:
-            raise NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_position(entry)}")
+            raise _NotFound(f"table '{entry['name']}': more than {MOST_CELLS} values in {_tell_position(entry)}")
         lines.append(line)
         if len(row) != len(names):
             problems.append(("the number of cells differs from the header", line))
@@ -211,9 +226,9 @@ def _texts_of(flow: Flow, entry: ResultEntry, outputs: Outputs) -> Mapping[str, 
 def _file(entry: ResultEntry, outputs: Outputs) -> str:
     content = outputs.file(entry["file"])
     if content is None:
-        raise NotFound(f"'{entry['name']}': the programs left no file '{entry['file']}' in {{files}}")
+        raise _NotFound(f"'{entry['name']}': the programs left no file '{entry['file']}' in {{files}}")
     if len(content) > MOST_FILE_BYTES:
-        raise NotFound(f"'{entry['name']}': '{entry['file']}' has more than {MOST_FILE_BYTES >> 20} MiB")
+        raise _NotFound(f"'{entry['name']}': '{entry['file']}' has more than {MOST_FILE_BYTES >> 20} MiB")
     return content.decode(errors="replace")
 
 
@@ -278,7 +293,7 @@ def _column(name: str, text: str) -> Iterator[FoundValue]:
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the cells of each row of a CSV text, whose separator is a comma, a semicolon or a tab.
 
-    Raises NotFound for a row that cannot be read, such as one with a quote that never ends.
+    Raises _NotFound for a row that cannot be read, such as one with a quote that never ends.
     """
     head = text.partition("\n")[0]
     separator = max(",;\t", key=head.count)
@@ -289,7 +304,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
             if len(cells) > 1 or any(cells):
                 yield rows.line_num, cells
     except csv.Error as error:
-        raise NotFound(f"line {rows.line_num} is no CSV: {error}") from None
+        raise _NotFound(f"line {rows.line_num} is no CSV: {error}") from None
 
 
 def _number(value: object) -> float | None:

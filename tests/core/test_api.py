@@ -171,3 +171,20 @@ def test_a_bound_of_a_metric_without_a_value_has_its_unit(tmp_path: Path) -> Non
 def test_a_command_that_is_no_function_is_told_apart() -> None:
     with pytest.raises(AttributeError, match="it has load, run, sweep, and a shell all commands"):
         mprun.compare  # noqa: B018
+
+
+def test_an_unknown_argument_is_answered_with_the_known_ones() -> None:
+    asked: list[tuple[Any, Any]] = [(mprun.run, {"scheduler": "default"}), (mprun.sweep, {"repeat": 3})]
+    for make, given in asked:
+        with pytest.raises(TypeError, match=r"takes topology, .* as parameters=\{'NAME': VALUE\}, and all else in the"):
+            make("topo", "xp", **given)
+    with pytest.raises(TypeError, match=r"load\(\) has no argument 'pat': it takes path, parent$"):
+        mprun.load(**{"pat": "latest"})
+
+
+def test_an_unknown_attribute_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    for found, asked in ((mprun.load(RUN), "cells"), (mprun.load(make_sweep(tmp_path)), "metrics")):
+        with pytest.raises(AttributeError, match=f"has no .{asked}.: it has .*path, .*summary, table, tables"):
+            getattr(found, asked)
+        assert not hasattr(found, "_repr_html_")
+        assert replace(found) == found

@@ -93,6 +93,19 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
     assert read({"name": "own", **metric}, f=CSV).error == f"{error}; it printed: latency: 99 ms"
 
 
+def test_a_missing_metric_or_table_takes_no_other_with_it() -> None:
+    names = {"own": "delay", "none": "no such", "other": "at"}
+    entries = [{"name": name, "file": "f", "column": column} for name, column in names.items()]
+    told = [MetricEntry.model_validate(entry).plain() for entry in entries]
+    tables = [TableEntry.model_validate({"name": name, "file": name}).plain() for name in ("f", "g")]
+    left = Left({"bulk": "", "bulk.err": ""}, {"f": CSV.encode()}, began_ns=0, ended_ns=10**9)
+    result = tool.parse(flow("exec", metrics=told, tables=tables), left)
+    assert result.values == {"time": 1, "own": 4, "other": 1}
+    assert list(result.tables) == ["f"]
+    no_column = "metric 'none': no number for column 'no such' in 'f'; columns: at, delay, word, odd"
+    assert result.error == f"{no_column}; 'g': the programs left no file 'g' in {{files}}"
+
+
 @pytest.mark.parametrize("take", ["last", "mean", "max", "p95"])
 @pytest.mark.parametrize(
     ("way", "text", "line", "value"),

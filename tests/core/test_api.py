@@ -184,7 +184,7 @@ def test_an_unknown_argument_is_answered_with_the_known_ones() -> None:
 
 def test_an_unknown_attribute_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     for found, asked in ((mprun.load(RUN), "cells"), (mprun.load(make_sweep(tmp_path)), "metrics")):
-        with pytest.raises(AttributeError, match=f"has no .{asked}.: it has .*path, .*summary, table, tables"):
+        with pytest.raises(AttributeError, match=f"has no '{asked}': it has .*path, .*summary, table, tables"):
             getattr(found, asked)
         assert not hasattr(found, "_repr_html_")
         assert replace(found) == found

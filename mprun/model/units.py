@@ -446,5 +446,9 @@ def format_measured(value: float, unit: str) -> str:
     if unit == "s":
         return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
     if unit == "share":
-        return f"{value:.1%}".replace("%", " %")
+        text = f"{value * 100:.1f}"
+        # a share near 0 or 100 % does not look like 0 or 100 %
+        if text in ("0.0", "-0.0", "100.0") and value not in (0, 1):
+            text = f"{value * 100:.1g}" if abs(value) < 0.5 else f"{value * 100:.3f}"
+        return f"{text} %"
     return f"{value:g}"

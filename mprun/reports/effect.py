@@ -19,8 +19,10 @@ from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.metrics import MOST_MAIN, choose_main, format_bound, is_secondary
 from mprun.safety.text import plain
 
-# A smaller change between single runs is called equal: a part of the value, or of a share. Another seed changes more.
+# A smaller change between single runs is called equal: a part of the value, or of the whole for a share. Another seed
+# changes more. For a share it must also be less than this part of the larger share: 0.1 and 0.4 % of loss differ.
 LEAST_CHANGE = 0.005
+LEAST_PART_OF_SHARE = 0.5
 # A ratio over less than this share of the other side is not shown.
 NEARLY_NOTHING = 0.01
 
@@ -49,7 +51,8 @@ def say_effect(one: ComparedMetric) -> str:
     if effect is None:
         return ""
     if one.symbol == "share":
-        return f"{effect * 100:+.1f} points"
+        points = effect * 100
+        return f"{points:+.1f} points" if abs(points) >= 0.05 or not points else f"{points:+.1g} points"
     return f"{effect:+.2%}" if abs(effect) < MANY_TIMES else f"{effect:+.0%}"
 
 
@@ -72,7 +75,10 @@ def is_dull(one: ComparedMetric) -> bool:
 def _is_equal(one: ComparedMetric) -> bool:
     """Return True for single runs whose difference is too small to matter."""
     effect = effect_of(one)
-    return one.tendency == "unknown" and effect is not None and abs(effect) < LEAST_CHANGE
+    if one.tendency != "unknown" or effect is None or abs(effect) >= LEAST_CHANGE:
+        return False
+    largest = max(abs(one.first or 0.0), abs(one.second or 0.0))
+    return one.symbol != "share" or effect == 0 or abs(effect) < LEAST_PART_OF_SHARE * largest
 
 
 def order_by_effect(compared: Sequence[ComparedMetric]) -> list[ComparedMetric]:

@@ -338,6 +338,20 @@ def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        (0.001, 0.004, "0.1 % -> 0.4 %  +0.3 points  worse"),
+        (0.0, 0.0003, "0.0 % -> 0.03 %  +0.03 points  worse"),
+        (0.504, 0.508, "50.4 % -> 50.8 %  equal"),
+        (0.008, 0.006, "0.8 % -> 0.6 %  equal"),
+        (0.0, 0.0, "0.0 % -> 0.0 %  equal"),
+    ],
+)
+def test_small_changes_of_a_share_between_single_runs(first: float, second: float, text: str) -> None:
+    assert said(ComparedMetric({}, "get.loss", "share", first, second, (1, 1), None, None)) == text
+
+
+@pytest.mark.parametrize(
     ("low", "high", "text"),
     [
         (0.9816, 2.681, "difference [4.600 ms, 32.600 ms]"),

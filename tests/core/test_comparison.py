@@ -344,7 +344,6 @@ def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
         (0.0, 0.0003, "0.0 % -> 0.03 %  +0.03 points  worse"),
         (0.504, 0.508, "50.4 % -> 50.8 %  equal"),
         (0.008, 0.006, "0.8 % -> 0.6 %  equal"),
-        (0.0, 0.0, "0.0 % -> 0.0 %  equal"),
     ],
 )
 def test_small_changes_of_a_share_between_single_runs(first: float, second: float, text: str) -> None:

@@ -17,11 +17,11 @@ import struct
 from contextlib import ExitStack
 from pathlib import Path
 
-from mprun.agent.namespace import CLONE_NEWNS, call
+from mprun.agent.namespace import CLONE_NEWNS, MS_BIND, call
 from mprun.model import engine_paths
 from mprun.safety import landlock, seccomp
 
-MS_RDONLY, MS_NOSUID, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 2, 1 << 12, 1 << 13, 1 << 14, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_MOVE, MS_REC, MS_PRIVATE = 1, 2, 1 << 13, 1 << 14, 1 << 18
 # mount_setattr(2), from Linux 5.12 on; the number is the same on all architectures.
 MOUNT_SETATTR = 442
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000

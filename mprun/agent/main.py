@@ -34,7 +34,7 @@ from mprun.agent.process import NoProcess, ProcessError, RunningProcess
 from mprun.agent.readback import BuildError
 from mprun.agent.schedule import FlowSchedule, Sampling
 from mprun.model.agent_report import AgentReport, Captured, Ended, spell_status, write_report
-from mprun.model.engine_paths import HELD, LINE_COUNTS, PROMPT_OUTPUT
+from mprun.model.engine_paths import HELD, LIBRARY_NAMES, LINE_COUNTS, PROMPT_OUTPUT
 
 TICK_NS = SECOND_NS // 2
 # The interval at which the lateness of timers is measured during the measurement of idle paths.
@@ -594,6 +594,13 @@ def is_cut(lifeline: int) -> bool:
         return bool(select.select([pipe], [], [], 0)[0])
 
 
+def show_library_names(orders: str) -> None:
+    """Let all programs find the names of libraries that are among the orders, if there are any."""
+    names = f"{orders}/{os.path.basename(LIBRARY_NAMES)}"
+    if os.path.exists(names):
+        namespace.call("mount", names.encode(), LIBRARY_NAMES.encode(), None, namespace.MS_BIND, None)
+
+
 def main(arguments: list[str]) -> int:
     """Run the plan inside an engine. Return the exit status."""
     directory, reports, orders = arguments[:3]
@@ -601,6 +608,7 @@ def main(arguments: list[str]) -> int:
         return 1
     shell = arguments[-1] if "--shell" in arguments else None
     namespace.be_punctual()
+    show_library_names(orders)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     is_simulated = "--simulated" in arguments
     with memory.taken_at_once(is_simulated), open(f"{directory}/plan.json") as text:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
-MNT_DETACH = 2
+MS_BIND, MNT_DETACH = 1 << 12, 2
 PR_SET_TIMERSLACK = 29
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -39,9 +39,6 @@ HOMES = ("/home", "/root")
 MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty")
 OWN = ("/dev", "/run", "/tmp")
-# The names of libraries, a file that each program maps first (ld.so(8)). Its size moves the program's addresses, which
-# changes runs with dozens of connections. A guest has a copy that zeros fill up to a multiple of this size.
-LIBRARY_CACHE, LIBRARY_CACHE_BYTES = Path("/etc/ld.so.cache"), 1 << 20
 # Paths of this machine that a kernel holds get leading slashes up to this length (see `_at_length`).
 PATH_LENGTH = 240
 
@@ -182,10 +179,6 @@ def _write_boot_file(folder: Path, guest: Guest, kernel: Kernel) -> None:
         if below or home not in HOMES:
             lines.append(("show", _at_length(_skeleton(folder / f"home{number}", home, below)), home))
     lines += [("show", _at_length(path), str(path)) for path in needed]
-    if LIBRARY_CACHE.is_file():
-        shutil.copyfile(LIBRARY_CACHE, copy := folder / LIBRARY_CACHE.name)
-        os.truncate(copy, -(-copy.stat().st_size // LIBRARY_CACHE_BYTES) * LIBRARY_CACHE_BYTES)
-        lines.append(("show", _at_length(copy), str(LIBRARY_CACHE)))
     for verb, folders in (("open", guest.opened), ("show", guest.shown), ("live", guest.live)):
         lines += [(verb, _at_length(path.resolve()), inside) for path, inside in folders.items()]
     lines.append(("cwd", guest.cwd))

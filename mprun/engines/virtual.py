@@ -38,6 +38,7 @@ from mprun.model.discipline import DISCIPLINES
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
+from mprun.safety.folder import Folder
 
 NAME: EngineName = "virtual"
 IS_SIMULATED = True
@@ -59,6 +60,9 @@ WRITTEN_BYTES = 16 << 30
 STILL_S, STILL_PER_NODE_S = 600, 1
 # The machine's folders of libraries (ld.so(8)).
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/local/lib")
+# Each program maps the file of the names of libraries first (ld.so(8)). Its size moves the program's addresses, which
+# changes runs with dozens of connections. In a run it is a multiple of this size, whatever packages a machine has.
+LIBRARY_NAMES_BYTES = 1 << 20
 # The last message of an experiment kernel without memory.
 OUT_OF_MEMORY = "System is deadlocked on memory"
 # What a kernel says when the file with its memory cannot grow.
@@ -121,6 +125,7 @@ def _guest(
     library = agent_process.find_library()
     options = [*([] if real_time else ["--simulated"]), *([] if hold_ns is None else ["--hold", str(hold_ns)])]
     start = agent_code.prepare(library, talk.orders, ORDERS)
+    _write_library_names(talk.orders)
     processes = len(plan.processes)
     return Guest(
         argv=agent_process.agent_command(shell, options, REPORTS, ORDERS, start),
@@ -144,6 +149,15 @@ def _guest(
             files=FILES + FILES_EACH * processes,
         ),
     )
+
+
+def _write_library_names(folder: Folder) -> None:
+    """Write a copy of this machine's names of libraries, filled up with zeros, which the agent gives to programs."""
+    with contextlib.suppress(FileNotFoundError), open(engine_paths.LIBRARY_NAMES, "rb") as names:
+        content = names.read()
+        with folder.create(Path(engine_paths.LIBRARY_NAMES).name) as copy:
+            copy.write(content)
+            copy.truncate(-(-len(content) // LIBRARY_NAMES_BYTES) * LIBRARY_NAMES_BYTES)
 
 
 def _read_folders(guest: Guest) -> list[Path]:

@@ -22,6 +22,8 @@ TOOLS = f"{ROOT}/tools"
 # The files of the experiment kernel; the virtual engine only.
 KERNEL = f"{ROOT}/kernel"
 BULK_LIBRARY = f"{KERNEL}/bulk.so"
+# The names of libraries, which ld.so(8) reads. The virtual engine gives the agent a copy among the orders.
+LIBRARY_NAMES = "/etc/ld.so.cache"
 # The word of the agent's report while it waits for a line of the user, and its output of the last line, below RUN.
 HELD, PROMPT_OUTPUT = "held", "logs/prompt.out"
 # The counters of a kernel that counts executed lines, below RUN, until they are a table.

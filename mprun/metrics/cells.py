@@ -16,7 +16,7 @@ from typing import Any, Literal
 from mprun.metrics.cell_run import CellRun
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, need, stdev, t_interval
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
-from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Symbol
+from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import (
     CellRepeat,
@@ -154,34 +154,34 @@ def _judge(text: str, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> St
 
 def find_lacking(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Iterator[str]:
     """Yield a warning for each name in statements across cells that some runs of the chosen cells did not measure."""
-    whole = [row for row in rows if row.summary.status != "error"]
     for reference in dict.fromkeys(one for text in texts for one in parse(text).references()):
         with contextlib.suppress(UnknownName, ExpressionError):
-            count = len(find_in_cells(reference, cells, whole).amounts)
-            chosen = _choose_cells(reference, cells)
-            if missing := sum(row.cell in chosen for row in whole) - count:
-                yield f"{reference.text}: {missing} of {missing + count} runs did not measure it, and are left out"
+            name, whole = _choose_runs(reference, cells, rows)
+            missing = sum(name not in summary.metrics for summary in whole)
+            if 0 < missing < len(whole):
+                yield f"{reference.text}: {missing} of {len(whole)} runs did not measure it, and are left out"
 
 
-def _choose_cells(reference: Reference, cells: Sequence[SweepCell]) -> list[int]:
-    """Return the numbers of the cells that the conditions of a name choose. Raises ExpressionError."""
-    conditions = reference.segments[0].conditions
-    return [
+def _choose_runs(
+    reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]
+) -> tuple[str, list[Summary]]:
+    """Return the metric of a name, and the summaries of all runs of the cells that it chooses. Raises UnknownName."""
+    cell, *rest = reference.segments
+    refuse_conditions(rest)
+    chosen = [
         n
-        for n, cell in enumerate(cells)
-        if all(one.chooses(spell_scalar(cell.values.get(one.key))) for one in conditions)
+        for n, one in enumerate(cells)
+        if all(condition.chooses(spell_scalar(one.values.get(condition.key))) for condition in cell.conditions)
     ]
+    if not chosen:
+        raise UnknownName("no cell has these values")
+    whole = [row.summary for row in rows if row.cell in chosen and row.summary.status != "error"]
+    return ".".join(segment.name for segment in rest), whole
 
 
 def find_in_cells(reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Value:
     """Return the values of a metric in all runs of the chosen cells. Raises UnknownName."""
-    _, *rest = reference.segments
-    name = ".".join(segment.name for segment in rest)
-    refuse_conditions(rest)
-    chosen = _choose_cells(reference, cells)
-    if not chosen:
-        raise UnknownName("no cell has these values")
-    whole = [row.summary for row in rows if row.cell in chosen and row.summary.status != "error"]
+    name, whole = _choose_runs(reference, cells, rows)
     found = [summary.metrics[name] for summary in whole if name in summary.metrics]
     if not found:
         raise UnknownName("no run of these cells measured it")

@@ -8,16 +8,14 @@ from collections.abc import Collection, Mapping
 
 # The key of an entry for which people write its value as the name of the entry, by the key of the list. Default: name.
 _NAMES: Mapping[str, str] = {"capture": "host", "endpoints": "link", "expect": "metric", "events": "at"}
-# The key of a mapping for which people write its value alone, by the key of the mapping or of the list with it.
+# The mapping that people write as one value, by its key or by the key of the list with it. count: a whole number.
 _SHORT: Mapping[str, str] = {
-    **{"capture": "host", "mptcp": "path_manager", "limits": "subflows", "omit": "start", "probe": "pings"},
-    **{"repeat": "runs", "plots": "series", "sample": "sockets", "endpoints": "link", "nodes": "kind"},
-    "traffic": "tool",
+    **{"capture": "host: {value}", "mptcp": "path_manager: {value}", "plots": "series: {value}"},
+    **{"omit": "start: {value}", "sample": "sockets: {value}", "nodes": "kind: {value}"},
+    **{"limits": "subflows: {count}", "probe": "pings: {count}", "repeat": "runs: {count}"},
+    "endpoints": "link: {value}, flags: [subflow]",
+    "traffic": "tool: {value}, from: client, to: server",
 }
-# The other keys that an entry needs.
-_OTHERS: Mapping[str, str] = {"endpoints": ", flags: [subflow]", "traffic": ", from: client, to: server"}
-# Those of them whose value is a whole number.
-_COUNTS = frozenset({"subflows", "pings", "runs", "interval: 10s, times"})
 # A bound on a metric, as a statement.
 _STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9][\w.]*) ?([a-zA-Z]*|%)")
 _BOUNDS = {"<": "max", "≤": "max", ">": "min", "≥": "min", "=": "equals"}
@@ -33,13 +31,12 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
     """
     if isinstance(value, str) and key == "expect":
         return write_bound(value)
-    short = "interval: 10s, times" if is_of_flow and key == "repeat" else _SHORT.get(key)
+    short = "interval: 10s, times: {count}" if is_of_flow and key == "repeat" else _SHORT.get(key)
     if key == "probe" and value is False:
         value = 0
     if short is None or isinstance(value, list | dict | bool) or value is None or not _fits(key, str(value)):
         return None
-    said = 5 if short in _COUNTS and not isinstance(value, int) else value
-    return f"{{{short}: {said}{_OTHERS.get(key, '')}}}"
+    return f"{{{short.format(value=value, count=value if isinstance(value, int) else 5)}}}"
 
 
 def _fits(key: str, text: str) -> bool:

@@ -20,17 +20,12 @@ import socket
 import struct
 import sys
 import time
-from types import FrameType
 
 PR_SET_TIMERSLACK = 29
 HEAD = struct.Struct("<QQ")
 RECORD = struct.Struct("<QQQ")
 # Room for packets that arrive while this program is not on a CPU. The kernel may grant less.
 BUFFER_BYTES = 4 << 20
-
-
-class ReceiverStopped(Exception):
-    """The receiver got SIGTERM."""
 
 
 def open_socket(address: str) -> socket.socket:
@@ -41,13 +36,10 @@ def open_socket(address: str) -> socket.socket:
 def receive(address: str, port: int, path: str) -> None:
     """Receive packets until SIGTERM, then write the records."""
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise ReceiverStopped
-
     records: list[tuple[int, int, int]] = []
     receiver = open_socket(address)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         receiver.bind((address, port))
         while True:
@@ -55,7 +47,7 @@ def receive(address: str, port: int, path: str) -> None:
             now_ns = time.monotonic_ns()
             if len(head) == HEAD.size:
                 records.append((*HEAD.unpack(head), now_ns))
-    except ReceiverStopped:
+    except KeyboardInterrupt:
         with open(path, "wb") as file:
             file.write(b"".join(RECORD.pack(*record) for record in records))
 

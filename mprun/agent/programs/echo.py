@@ -26,7 +26,6 @@ import socket
 import struct
 import sys
 import time
-from types import FrameType
 
 PR_SET_TIMERSLACK = 29
 SO_TIMESTAMPNS = 35
@@ -38,15 +37,6 @@ HEAD = struct.Struct("!BBHHH")
 STAMP = struct.Struct("@qq")
 ROUND = 1 << 16
 LINGER_NS = 10_000_000_000
-
-
-class EchoStopped(Exception):
-    """The program got SIGTERM."""
-
-
-def end(number: int, frame: FrameType | None) -> None:
-    """End the program: the handler of SIGTERM. Raises EchoStopped."""
-    raise EchoStopped
 
 
 def open_socket(source: str, family: socket.AddressFamily) -> socket.socket:
@@ -190,7 +180,7 @@ def main(arguments: list[str]) -> None:
         echo = Echo(source, destination, facts["size"])
     except OSError as error:
         sys.exit(f"{source}: {error.strerror}")
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     say(f"PING {destination} from {source} : {facts['size']} bytes of data.")
     try:
         start_ns = time.monotonic_ns()
@@ -198,7 +188,7 @@ def main(arguments: list[str]) -> None:
             echo.receive_until(start_ns + number * facts["interval_ns"])
             echo.send()
         echo.finish()
-    except EchoStopped:
+    except KeyboardInterrupt:
         pass
     echo.tell()
     sys.exit(0 if echo.delays_ns else 1)

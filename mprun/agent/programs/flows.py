@@ -59,7 +59,6 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from types import FrameType
 from typing import Any
 
 IPPROTO_MPTCP = 262
@@ -78,15 +77,6 @@ INFO_BYTES = 248
 RETRANSMITS, DUPLICATES, TIMEOUTS = (100, "=I"), (216, "=I"), (240, "=H")
 
 Counts = tuple[int, int, int]
-
-
-class FlowsStopped(Exception):
-    """The program got SIGTERM."""
-
-
-def end(number: int, frame: FrameType | None) -> None:
-    """End the program: the handler of SIGTERM. Raises FlowsStopped."""
-    raise FlowsStopped
 
 
 def open_socket(flow: dict[str, Any]) -> socket.socket:
@@ -278,7 +268,7 @@ def send(flows: list[dict[str, Any]]) -> int:
     selector = selectors.DefaultSelector()
     try:
         return serve(flows, selector)
-    except FlowsStopped:
+    except KeyboardInterrupt:
         under_way = list(selector.get_map().values())
         for key in under_way:
             key.data.say(0)
@@ -430,7 +420,7 @@ def receive(flows: list[dict[str, Any]]) -> None:
                 elif key.data.go_on(selector):
                     selector.unregister(key.data.socket)
                     key.data.socket.close()
-    except FlowsStopped:
+    except KeyboardInterrupt:
         for flow, some in zip(flows, records, strict=True):
             with open(flow["record"], "wb") as file:
                 file.write(b"".join(RECORD.pack(*record) for record in some))
@@ -447,7 +437,7 @@ def main(arguments: list[str]) -> None:
     for path in paths:
         with open(path) as file:
             flows.append(json.load(file))
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if role == "send":
         sys.exit(1 if send(flows) else 0)
     receive(flows)

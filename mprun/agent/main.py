@@ -571,7 +571,7 @@ def perform(run: AgentRun, shell: str | None) -> int:
     except Stopped:
         run.result = run.result._replace(error="stopped by the user")
     except Exception as error:
-        reason = f"the agent could not continue: {error or type(error).__name__}; see logs/agent.log"
+        reason = f"the agent could not continue: {str(error) or type(error).__name__}; see logs/agent.log"
         run.result = run.result._replace(error=reason)
         traceback.print_exc()
     finally:

@@ -107,7 +107,8 @@ class ClusterExecutor:
         try:
             self._client = self._distributed.Client(address, timeout=ANSWER_S)
         except (OSError, ValueError) as error:
-            raise MachineError(f"no Dask scheduler answers at {address}: {error or type(error).__name__}") from None
+            told = str(error) or type(error).__name__
+            raise MachineError(f"no Dask scheduler answers at {address}: {told}") from None
         try:
             self._check(address)
         except BaseException:

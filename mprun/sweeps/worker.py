@@ -73,7 +73,7 @@ def perform(job: Job) -> RunOutcome:
         explained = explain_machine(error)
         if explained is None:
             traceback.print_exc()
-        summary = _no_summary(job, explained or f"mprun failed: {error or type(error).__name__}")
+        summary = _no_summary(job, explained or f"mprun failed: {str(error) or type(error).__name__}")
     try:
         if not run.has("summary.json"):
             run.write_summary(summary)

@@ -7,7 +7,8 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 # Errors of system calls whose cause is the machine, its limits or missing rights, and not mprun.
 _OF_THE_MACHINE = {
@@ -51,6 +52,15 @@ class Interrupted(MprunError):
     """An end of the run by the user."""
 
     exit_code = 130
+
+
+@contextmanager
+def refusing(name: str, kind: type[Exception]) -> Iterator[None]:
+    """Turn an error of a kind in the block into a SpecError. name: what the user gave it in, such as an option."""
+    try:
+        yield
+    except kind as error:
+        raise SpecError(f"{name}: {error}") from None
 
 
 def show_failure(output: str, most: int = 15) -> str:

@@ -14,7 +14,7 @@ import click
 from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
-from mprun.errors import SpecError
+from mprun.errors import SpecError, refusing
 from mprun.model import units
 from mprun.model.spec import FaultAction
 from mprun.model.units import format_measured
@@ -85,7 +85,8 @@ def command(
 
     if by is not None and action not in ("delay", "duplicate"):
         raise click.UsageError(f"--by is for 'delay' and 'duplicate', not for '{action}'")
-    by_ns = _read_time(by or DEFAULT_BY) if action in ("delay", "duplicate") else 0
+    with refusing("--by", units.QuantityError):
+        by_ns = units.TIME.parse(by or DEFAULT_BY) if action in ("delay", "duplicate") else 0
     fault = Fault(action, by_ns, MPTCP_OPTION if action == "strip" else 0)
     loaded = files.load(runs.consent)
     refuse_unknown_metrics([metric] if metric else [], [loaded.spec.experiment])
@@ -231,14 +232,6 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], controls: Mappi
             click.echo(f"  control: mprun verify --keep {options.spell_path(sweep.path)}/{controls[name].run}")
     if groups:
         click.echo()
-
-
-def _read_time(text: str) -> int:
-    """Return a time in ns. Raises SpecError."""
-    try:
-        return units.TIME.parse(text)
-    except units.QuantityError as error:
-        raise SpecError(f"--by: {error}") from None
 
 
 def _say(value: float | None, unit: str) -> str:

@@ -14,7 +14,7 @@ import click
 from mprun.cli.output import emit, mark
 from mprun.cli.progress import Bar
 from mprun.engines.debugger import Debugger, find_gdb
-from mprun.errors import MachineError, SpecError
+from mprun.errors import MachineError, SpecError, refusing
 from mprun.kernel.selftests import packetdrill
 from mprun.kernel.selftests.judgement import JudgedScript, find_changes, judge
 from mprun.kernel.selftests.known import Known, read_known
@@ -111,10 +111,8 @@ def find_debugger(kernels: Sequence[Kernel], time: str | None, commands: Sequenc
         return None
     for kernel in kernels:
         find_symbols(kernel)
-    try:
+    with refusing("--at", QuantityError):
         at_ns = TIME.parse(time)
-    except QuantityError as error:
-        raise SpecError(f"--at: {error}") from None
     facts = {"zero_ns": 0, "nodes": {}, "at_ns": at_ns, "reason": "", "packet": None}
     return Debugger(find_gdb(), facts, commands or None)
 

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from mprun.cli import options
 from mprun.cli.output import emit
-from mprun.errors import SpecError
+from mprun.errors import SpecError, refusing
 from mprun.model.units import INTERVAL, LEAST_LINK_RATE, RATE, TIME
 
 if TYPE_CHECKING:
@@ -97,11 +97,9 @@ def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame
     from mprun.inputs.keys.trace_file import read_mahimahi, read_rates
     from mprun.inputs.trace_import import import_csv, import_rates, parse_column
 
-    try:
+    with refusing("option", ValueError):
         interval_ns = INTERVAL.parse(interval)
         named = [parse_column(column) for column in columns]
-    except ValueError as error:
-        raise SpecError(f"option: {error}") from None
     if form == "csv":
         return import_csv(text, named)
     return import_rates(read_rates(text, interval_ns) if form == "rates" else read_mahimahi(text, interval_ns, frame))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mprun.captures.pcapng import read_packet
 from mprun.engines.debugger import Debugger, find_gdb
-from mprun.errors import MachineError, RunError, SpecError
+from mprun.errors import MachineError, RunError, SpecError, refusing
 from mprun.kernel.store import find_by_digest, find_kernel, list_kernels
 from mprun.kernel.symbols import find_symbols
 from mprun.labs.steps import measured_by
@@ -38,10 +38,8 @@ class StopMoment(Frozen):
 def parse_time(run: RunDirectory, text: str) -> StopMoment:
     """Return the moment of a time from time zero. Raises SpecError if the run ended before, RunError in real time."""
     zero_ns, end_ns = _find_span(run)
-    try:
+    with refusing("--at", QuantityError):
         at_ns = TIME.parse(text)
-    except QuantityError as error:
-        raise SpecError(f"--at: {error}") from None
     if zero_ns + at_ns > end_ns:
         raise SpecError(f"--at {text} is after the end of the run, {(end_ns - zero_ns) / 1e9:.9f} s")
     return StopMoment(zero_ns + at_ns)
@@ -70,10 +68,8 @@ def parse_packet(run: RunDirectory, text: str) -> StopMoment:
 def parse_statement(run: RunDirectory, text: str) -> StopMoment:
     """Return the moment at which a statement is first true of the rows of tables until then. Raises as `parse_time`."""
     zero_ns, _ = _find_span(run)
-    try:
+    with refusing("--fail-if", ExpressionError):
         at_ns = find_onset_ns(parse(text), measured_by(run))
-    except ExpressionError as error:
-        raise SpecError(f"--fail-if: {error}") from None
     if at_ns is None:
         raise SpecError(f"--fail-if {text}: is true at no time of {run.name}")
     if at_ns < 0:
@@ -113,8 +109,7 @@ def _find_span(run: RunDirectory) -> tuple[int, int]:
     agent = run.agent_report()
     if agent.zero_ns is None:
         raise RunError(f"{run.name} ended before time zero; `mprun show` has the error")
-    ends = [one.ended_ns for one in agent.processes.values() if one.ended_ns is not None]
-    return agent.zero_ns, max(ends, default=agent.zero_ns)
+    return agent.zero_ns, max((one.ended_ns for one in agent.processes.values()), default=agent.zero_ns)
 
 
 def _find_kernel_of(run: RunDirectory) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from mprun.engines.agent_process import RunProgress
-from mprun.errors import RunError, SpecError
+from mprun.errors import RunError, SpecError, refusing
 from mprun.inputs.experiment import unit_of
 from mprun.inputs.loading import Loaded
 from mprun.kernel.patch import UnfitTree
@@ -192,10 +192,8 @@ def read_statement(text: str | None) -> Expression | None:
     """Parse `--fail-if`. Raises SpecError."""
     if text is None:
         return None
-    try:
+    with refusing("--fail-if", ExpressionError):
         return parse(text)
-    except ExpressionError as error:
-        raise SpecError(f"--fail-if: {error}") from None
 
 
 def check_names(fail_if: Expression, experiment: ExperimentSpec) -> None:
@@ -206,10 +204,8 @@ def check_names(fail_if: Expression, experiment: ExperimentSpec) -> None:
         refuse_stray(reference, table)
         return unit_of(reference.name, experiment) if table is None else column_unit(table[1])[0]
 
-    try:
+    with refusing("--fail-if", ExpressionError):
         check(fail_if, find_unit)
-    except ExpressionError as error:
-        raise SpecError(f"--fail-if: {error}") from None
 
 
 def read_true_statement(text: str | None, run: RunDirectory, summary: Summary) -> Expression | None:
@@ -240,10 +236,8 @@ def judge_run(run: RunDirectory, summary: Summary, fail_if: Expression | None) -
     if summary.errors:
         return Answer("skip", {}, run.path, f"the run failed: {summary.errors[0]}")
     measured = {_RUN: measured_by(run)}
-    try:
+    with refusing("--fail-if", ExpressionError):
         outcome = evaluate(fail_if, lambda reference: find_value(reference.within(_RUN), measured))
-    except ExpressionError as error:
-        raise SpecError(f"--fail-if: {error}") from None
     return Answer("bad" if outcome.is_true else "good", dict(outcome.measured), run.path)
 
 

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any, Literal
 
 from mprun.compile import allocate
-from mprun.errors import SpecError
+from mprun.errors import refusing
 from mprun.inputs.loading import Loaded
 from mprun.inputs.matrix_cells import PLACES
 from mprun.inputs.search_point import CASE, MAIN, control_values, is_of_control
@@ -182,11 +182,9 @@ class _Tester:
             of_run = reference if is_of_control(reference, measured) else reference.within(MAIN)
             return find_value(of_run, measured)
 
-        try:
+        with refusing("search.violate", ExpressionError):
             outcome = evaluate(self._statement, find)
-            return outcome.margin, dict(outcome.measured)
-        except ExpressionError as error:
-            raise SpecError(f"search.violate: {error}") from None
+        return outcome.margin, dict(outcome.measured)
 
 
 def _of_point(point: str, runs: Mapping[tuple[str, str], Kept]) -> dict[str, Kept]:

@@ -13,7 +13,7 @@ from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from mprun.errors import SpecError
+from mprun.errors import SpecError, refusing
 from mprun.model.frozen import Frozen
 from mprun.model.metric import UNITS, Unit
 from mprun.model.problem import list_names, name_nearest
@@ -170,10 +170,8 @@ def find_differing(index: Index) -> tuple[str, ...]:
 
 
 def _values(name: str, option: str, source: _Listed) -> ColumnValues:
-    try:
+    with refusing(f"{option} {name}", UnknownName):
         return source.values(name)
-    except UnknownName as error:
-        raise SpecError(f"{option} {name}: {error}") from None
 
 
 def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int], str]:

@@ -2,7 +2,8 @@
 """Frozen dataclasses that take a quarter of the usual time to create: see DECISIONS.md.
 
 `dataclasses` finds the fields, in their order and with those of the base class. It would then write a text for each
-method and compile it. Here, only `__init__` is such a text.
+method and compile it. Here, only `__init__` is such a text, compiled when the first value of a class is made: most
+classes of a command have none.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ class Frozen:
         def __repr__(self: object) -> str:
             return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
-        for method in (_write_init(cls, fields), __eq__, __hash__, __repr__):
+        def __init__(self: object, *arguments: object, **named: object) -> None:
+            init = _write_init(cls, fields)
+            type.__setattr__(cls, "__init__", init)
+            init(self, *arguments, **named)
+
+        for method in (__init__, __eq__, __hash__, __repr__):
             if method.__name__ not in cls.__dict__:
                 setattr(cls, method.__name__, method)
 

@@ -118,6 +118,13 @@ def test_a_value_can_be_sent_to_a_worker() -> None:
     assert pickle.loads(pickle.dumps(Sent("a", (1, 2)))) == Sent("a", (1, 2))
 
 
+def test_a_class_without_a_value_has_no_compiled_constructor() -> None:
+    kind = inherit()[0]
+    assert kind.__init__.__code__.co_filename == frozen.__file__
+    kind("a")
+    assert kind.__init__.__code__.co_filename == "<string>"
+
+
 def test_all_frozen_dataclasses_have_the_base() -> None:
     others = [
         name

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
+from glob import glob
 from pathlib import Path
 
 
@@ -18,8 +19,9 @@ def code_digest() -> str:
     """Return a digest of all Python files of the package: the first 12 hexadecimal digits of a SHA-256."""
     total = hashlib.sha256()
     root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        total.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    for name in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+        with open(f"{root}/{name}", "rb") as file:
+            total.update(f"{name}\n".encode() + file.read())
     return total.hexdigest()[:12]
 
 

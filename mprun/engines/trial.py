@@ -17,8 +17,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from mprun.agent import sysctl, trace_event
-from mprun.engines.agent_process import find_program
-from mprun.engines.guest import Guest, booted
 from mprun.errors import MachineError, MprunError
 from mprun.inputs.loading import Loaded, tell_cell
 from mprun.inputs.user_configuration import configured_engine
@@ -134,8 +132,12 @@ def find_refusals(
         (("capture", n, "filter"), f"{ALL if one.link is None else ONE}:{one.filter}"): None
         for spec in specs
         for n, one in enumerate(spec.experiment.captures)
-        if not for_run and one.filter and find_program("tcpdump")
+        if not for_run and one.filter
     }
+    if filters:
+        from mprun.engines.agent_process import find_program
+
+        filters = filters if find_program("tcpdump") else {}
     # each value with the first cell that has it
     hosts = {entry: cell for cell in cells[::-1] for entry in _find_sysctls(cell.spec)}
     chosen = {entry: cell for cell in cells[::-1] for entry in _find_choices(cell.spec)}
@@ -256,6 +258,9 @@ def _list_of(name: str) -> str:
 
 def boot_and_ask(kernel: Kernel, questions: Sequence[str]) -> list[str]:
     """Boot a kernel, and return its answer to each question."""
+    # the answers about most files are in the cache
+    from mprun.engines.guest import Guest, booted
+
     with scratch("mprun-trial-", temporary()) as path:
         folder = Folder(path)
         folder.write_text("script", _SCRIPT)

@@ -33,9 +33,9 @@ from mprun.model.permission import Consent
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.model.spec import Spec
 from mprun.model.sweep_files import SweepRecord
-from mprun.runs.place import Place, choose_place, refuse_commands, refuse_machine_kernel
-from mprun.runs.provenance import find_kernel
-from mprun.runs.repetition import CAPTURES, find_other_makers, first_difference, has_captures, repeat
+from mprun.runs.difference import CAPTURES, first_difference, has_captures
+from mprun.runs.place import Place, choose_place, find_kernel, refuse_commands, refuse_machine_kernel
+from mprun.runs.repetition import find_other_makers, repeat
 from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain

@@ -198,7 +198,7 @@ def show_divergence(divergence: Divergence, run: str, compared: Sequence[Compare
 def _find_divergence(sides: Sequence[ResultDirectory]) -> Divergence | None:
     """Return where two runs of equal inputs diverge; None for other sides, and for equal runs."""
     from mprun.questions.divergence import are_equal_inputs
-    from mprun.runs.repetition import first_difference
+    from mprun.runs.difference import first_difference
 
     match sides:
         case [RunDirectory() as one, RunDirectory() as other] if are_equal_inputs(one, other):

@@ -50,8 +50,7 @@ def command(
     from mprun.cli.progress import Bar
     from mprun.questions.bisect import read_true_statement
     from mprun.questions.minimise import minimise, write_files
-    from mprun.runs.place import choose_place
-    from mprun.runs.provenance import find_kernel
+    from mprun.runs.place import choose_place, find_kernel
 
     run = find_exact_run(runs.parent, name)
     options.refuse_existing(target)

@@ -58,8 +58,7 @@ def _stop_at(name: str, time: str | None, runs: options.RunOptions) -> None:
     from mprun.engines.held_prompt import HeldPrompt
     from mprun.kernel.debugging import parse_time
     from mprun.runs import runner
-    from mprun.runs.place import choose_place
-    from mprun.runs.provenance import find_kernel
+    from mprun.runs.place import choose_place, find_kernel
 
     if time is None:
         raise click.UsageError(f"'{name}': RUN needs --at TIME, such as --at 3s, and a topology stands after -t")

@@ -49,8 +49,7 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     from mprun.questions.faulted_run import find_end
     from mprun.questions.minimise import find_failure, read_files, write_files
     from mprun.questions.why import WhyQuestion, explain
-    from mprun.runs.place import choose_place
-    from mprun.runs.provenance import find_kernel
+    from mprun.runs.place import choose_place, find_kernel
     from mprun.sweeps.execution import slots_for
     from mprun.sweeps.local import LocalExecutor
 

@@ -17,7 +17,8 @@ from mprun.model.engine_name import DEFAULT_ENGINE
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
 from mprun.model.units import TIME, QuantityError
-from mprun.runs.repetition import first_difference, repeat
+from mprun.runs.difference import first_difference
+from mprun.runs.repetition import repeat
 from mprun.runs.run_directory import RunDirectory, reading
 from mprun.statements.expression import ExpressionError, parse
 

@@ -10,11 +10,12 @@ from typing import cast
 from mprun.engines.registry import ENGINES, Engine
 from mprun.errors import MachineError, SpecError
 from mprun.inputs.user_configuration import configuration_path, configured_engine
-from mprun.kernel.store import DEFAULT_NAME, Kernel, find_update, is_current
+from mprun.kernel.store import DEFAULT_NAME, Kernel, find_update, is_current, list_kernels
 from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
+from mprun.model.run_files import RunEnvironment
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.safety import landlock
@@ -135,3 +136,14 @@ def _lacking_consent(consent: Consent, engine: Engine) -> str | None:
             "root's rights or with --engine virtual"
         )
     return None
+
+
+def find_kernel(environment: RunEnvironment, engine: EngineName = DEFAULT_ENGINE) -> str:
+    """Return the name of the kernel on this machine that a run used; `default` if it is not here.
+
+    engine: that of a repetition. For an engine that boots no kernel, the name is `default`.
+    """
+    if ENGINES[engine].IS_ON_MACHINE_KERNEL:
+        return DEFAULT_NAME
+    names = [kernel.name for kernel in list_kernels() if kernel.digest == environment.kernel.digest]
+    return names[0] if names and DEFAULT_NAME not in names else DEFAULT_NAME

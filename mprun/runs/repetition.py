@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeat a run, and compare it with the original."""
+"""Repeat a run in a new directory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from mprun.engines.agent_process import RunProgress
@@ -13,12 +12,9 @@ from mprun.model.engine_name import EngineName
 from mprun.model.permission import Consent
 from mprun.model.run_files import RunEnvironment
 from mprun.runs import runner
-from mprun.runs.place import choose_place
-from mprun.runs.provenance import find_kernel, list_makers
+from mprun.runs.place import choose_place, find_kernel
+from mprun.runs.provenance import list_makers
 from mprun.runs.run_directory import RunDirectory
-
-BLOCK_BYTES = 1 << 20
-CAPTURES = "pcap/"
 
 
 def repeat(
@@ -49,37 +45,3 @@ def repeat(
 def find_other_makers(before: RunEnvironment, after: RunEnvironment) -> dict[str, tuple[object, object]]:
     """Return the engine, kernel and programs that made another run, where they differ."""
     return differing_values(list_makers(before), list_makers(after))
-
-
-def has_captures(artifacts: Iterable[str]) -> bool:
-    """Return True if a capture is among artifacts."""
-    return any(name.startswith(CAPTURES) for name in artifacts)
-
-
-def first_difference(one: RunDirectory, other: RunDirectory) -> str | None:
-    """Return a message with the first artifact and byte in which two runs differ; None if they are identical.
-
-    Captures that the first run did not keep are not compared.
-    """
-    ours, theirs = (set(run.artifacts()) for run in (one, other))
-    theirs = {name for name in theirs if name in ours or not name.startswith(CAPTURES)}
-    for name in sorted(ours | theirs):
-        if name not in theirs or name not in ours:
-            return f"{name} is only in {one.path if name in ours else other.path}"
-        at = _first_differing_byte(one, other, name)
-        if at is not None:
-            sizes = f"{one.folder.size(name)} and {other.folder.size(name)}"
-            return f"{name} differs from byte {at} on (sizes {sizes})"
-    return None
-
-
-def _first_differing_byte(one: RunDirectory, other: RunDirectory, name: str) -> int | None:
-    at = 0
-    with one.folder.open(name) as ours, other.folder.open(name) as theirs:
-        while True:
-            a, b = ours.read(BLOCK_BYTES), theirs.read(BLOCK_BYTES)
-            if a != b:
-                return at + next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-            if not a:
-                return None
-            at += len(a)

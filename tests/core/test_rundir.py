@@ -21,7 +21,7 @@ from mprun.cli.sweep import tell_left
 from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
 from mprun.model.problem import list_names
-from mprun.runs.repetition import first_difference
+from mprun.runs.difference import first_difference
 from mprun.runs.run_directory import RunDirectory, make_frame
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary

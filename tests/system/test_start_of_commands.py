@@ -12,7 +12,8 @@ import pytest
 
 from tests.system.conftest import COMMAND, LAB, SHORT, environment
 
-HEAVY = ("matplotlib", "numpy", "polars", "scipy", "pydantic", "jinja2", "rich", "mininet", "importlib.metadata")
+OWN = ("mprun.inputs.loading", "mprun.engines.guest")
+HEAVY = ("matplotlib", "numpy", "polars", "scipy", "pydantic", "jinja2", "rich", "mininet", "importlib.metadata", *OWN)
 # Calls the entry point as the command does, and prints the heavy modules at the end.
 PROGRAM = f"""
 import atexit, json, sys
@@ -22,7 +23,7 @@ mprun.__main__.main()
 """
 FILES = ("-t", str(LAB / "topo"), "-x", "xp")
 # The inputs need pydantic, templates in them Jinja2, and tables polars, which imports importlib.metadata.
-INPUTS = {"pydantic", "jinja2"}
+INPUTS = {"pydantic", "jinja2", "mprun.inputs.loading"}
 TABLES = {"polars", "importlib.metadata"}
 
 
@@ -53,8 +54,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("validate", *FILES), INPUTS),
         # those of other packages are looked for
         (("topology", "list"), {"pydantic", "importlib.metadata"}),
-        (("run", *FILES), {*INPUTS, *TABLES}),
-        (("verify", "latest"), {*INPUTS, *TABLES}),
+        (("run", *FILES), {*INPUTS, *TABLES, "mprun.engines.guest"}),
+        (("verify", "latest"), {*INPUTS, *TABLES, "mprun.engines.guest"}),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
 )

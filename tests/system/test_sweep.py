@@ -24,7 +24,7 @@ import mprun
 from mprun import load
 from mprun.api import Sweep
 from mprun.machine.cache import cache
-from mprun.runs.repetition import first_difference
+from mprun.runs.difference import first_difference
 from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_table

@@ -35,6 +35,7 @@ from docs.generate.study_values import (
     kernel_of,
     names_of,
     plan_of,
+    read_elsewhere,
     read_parts,
     write_parts,
 )
@@ -82,7 +83,8 @@ def judge_recorded(lab: Lab, parts: Parts) -> list[JudgedFigure]:
 def texts_of(numbers: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """Yield each page that has numbers of labs, and its text from the recorded values. numbers: those of the labs."""
     parts = {number: read_parts(number) for number in (*TUTORIAL, *PAGES)}
-    filled = {page: fill_numbers(page.read_text(encoding="utf-8"), parts) for page in pages_with_numbers()}
+    shown = {number: own | read_elsewhere(number) for number, own in parts.items()}
+    filled = {page: fill_numbers(page.read_text(encoding="utf-8"), shown) for page in pages_with_numbers()}
     index = STUDIES / "index.md"
     tables = [_rows_of(number, parts[number]) for number in TUTORIAL if parts[number]]
     rows = [row for table_rows, _ in tables for row in table_rows]

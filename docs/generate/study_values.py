@@ -4,12 +4,17 @@
 Each run or sweep of a lab has its values, its real time, the digest of its plan, and the digest of the kernel's recipe.
 A page has no number that is not in these files. A value is stale if today's files of the lab give another plan, or if
 the recipe of the experiment kernel is another one.
+
+`values/LAB-elsewhere.json` has values that `make studies` cannot renew, such as those of the real engine. Each part
+has the command and the kernel that made it. It is stale if the files of its command give another plan today.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,14 +42,16 @@ class MeasuredPart:
     """The values of a run or sweep by the text of their names.
 
     - plan: the digest of its plan.
-    - kernel: the digest of the kernel's recipe.
-    - wall_s: its real time.
+    - kernel: the digest of the kernel's recipe; the name of a kernel elsewhere.
+    - wall_s: its real time; 0 elsewhere.
+    - command: the command of a part that was measured elsewhere.
     """
 
     plan: str
     kernel: str
     wall_s: float
     values: Mapping[str, Value]
+    command: str | None = None
 
 
 Parts = Mapping[str, MeasuredPart]
@@ -52,13 +59,21 @@ Parts = Mapping[str, MeasuredPart]
 
 def read_parts(number: str) -> dict[str, MeasuredPart]:
     """Return the runs and sweeps of a lab by name; none if the lab was not measured."""
-    path = VALUES / f"{number}.json"
+    return _read(VALUES / f"{number}.json")
+
+
+def read_elsewhere(number: str) -> dict[str, MeasuredPart]:
+    """Return the parts of a lab that were measured elsewhere, by name."""
+    return _read(VALUES / f"{number}-elsewhere.json")
+
+
+def _read(path: Path) -> dict[str, MeasuredPart]:
     if not path.exists():
         return {}
     parts = {}
     for name, part in json.loads(path.read_text(encoding="utf-8")).items():
         values = {text: Value(tuple(value["amounts"]), _unit(value["unit"])) for text, value in part["values"].items()}
-        parts[name] = MeasuredPart(part["plan"], part["kernel"], part["wall_s"], values)
+        parts[name] = MeasuredPart(part["plan"], part["kernel"], part.get("wall_s", 0.0), values, part.get("command"))
     return parts
 
 
@@ -136,18 +151,34 @@ def plan_of(part: Step | LabSweep) -> str:
     return study.identify(study.make_cells(part.load(), "virtual", "default"), ())
 
 
+def sweep_of(lab: Lab, command: str) -> LabSweep:
+    """Return the sweep of a command in the folder of a lab, such as `mprun sweep -t topo -x xp -p cc=reno`."""
+    parser = argparse.ArgumentParser()
+    for option in ("-t", "-x", "--engine"):
+        parser.add_argument(option)
+    parser.add_argument("-p", action="append", default=[])
+    given, _ = parser.parse_known_args(shlex.split(command))
+    parameters = dict(text.split("=", 1) for text in given.p)
+    return LabSweep(command, lab.folder / f"{given.t}.yaml", lab.folder / f"{given.x}.yaml", parameters)
+
+
 def kernel_of() -> str:
     """Return the digest of the recipe of the experiment kernel."""
     return recipe_digest(KERNEL_VERSION)
 
 
 def find_stale(lab: Lab, parts: Parts) -> list[str]:
-    """Return the names of recorded runs and sweeps whose plan or kernel is another one today."""
+    """Return the names of recorded runs and sweeps whose plan is another one today, or whose kernel is.
+
+    The kernel of a part that was measured elsewhere is only a name.
+    """
     published = lab.in_profile("published")
     today: dict[str, Step | LabSweep] = {step.name: step for step in published.steps}
     today |= {sweep.name: sweep for sweep in published.sweeps}
-    return [
-        name
-        for name, part in parts.items()
-        if name not in today or (part.plan, part.kernel) != (plan_of(today[name]), kernel_of())
-    ]
+
+    def is_current(name: str, part: MeasuredPart) -> bool:
+        if part.command is not None:
+            return part.plan == plan_of(sweep_of(lab, part.command))
+        return name in today and (part.plan, part.kernel) == (plan_of(today[name]), kernel_of())
+
+    return [name for name, part in parts.items() if not is_current(name, part)]

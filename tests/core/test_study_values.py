@@ -20,12 +20,15 @@ from docs.generate.study_values import (
     kernel_of,
     names_of,
     plan_of,
+    read_elsewhere,
     read_parts,
+    sweep_of,
 )
 from mprun.labs.catalog import open_lab
 from mprun.statements.expression import UnknownName, Value, parse_value
 
 RECORDED = [number for number in (*TUTORIAL, *PAGES) if read_parts(number)]
+ELSEWHERE = [number for number in (*TUTORIAL, *PAGES) if read_elsewhere(number)]
 
 
 def part_of(goodput: float) -> MeasuredPart:
@@ -82,6 +85,23 @@ def test_a_value_that_was_not_recorded_has_a_remedy() -> None:
 def test_no_recorded_value_is_stale(number: str) -> None:
     stale = find_stale(open_lab(number), read_parts(number))
     assert stale == [], f"files, compiler or kernel changed since these runs: make studies STUDIES={number}"
+
+
+@pytest.mark.parametrize("number", ELSEWHERE)
+def test_no_value_that_was_measured_elsewhere_is_stale(number: str) -> None:
+    parts = read_elsewhere(number)
+    assert all(part.command and part.kernel for part in parts.values())
+    stale = [parts[name].command for name in find_stale(open_lab(number), parts)]
+    assert stale == [], "files changed since these runs: repeat the commands, and record their values"
+
+
+def test_a_value_of_elsewhere_is_stale_if_the_files_of_its_command_change() -> None:
+    lab = open_lab("10")
+    command = "mprun sweep -t topo_switches -x saturation --engine real"
+    part = replace(part_of(1.0), plan=plan_of(sweep_of(lab, command)), command=command)
+    assert find_stale(lab, {"idle": part}) == []
+    assert find_stale(lab, {"idle": replace(part, command=f"{command} -p protocol=tcp")}) == ["idle"]
+    assert find_stale(lab, {"idle": replace(part, plan="other")}) == ["idle"]
 
 
 def test_a_run_of_another_plan_or_kernel_is_stale() -> None:

@@ -51,6 +51,10 @@ def test_a_failure_has_its_value_and_its_cause() -> None:
     assert "- `v2`, aioquic and server aioquic: get: the server did not answer. The cause is not known.\n" in page
     silent = cell("handshakecorruption", "noq", "tquic", error="get: nothing arrived")
     assert "get: nothing arrived. Many packets in a row are" in " ".join(write([silent], 1, 1).split())
+    rebound = cell("rebindport", "aioquic", "tquic", error="get: nothing arrived")
+    assert "get: nothing arrived. tquic 1.6 validates the client's new address" in " ".join(
+        write([rebound], 1, 1).split()
+    )
 
 
 def test_a_page_of_passed_cells_lists_no_failure() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_interface
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -33,6 +33,7 @@ from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unkn
 from mprun.model.span import find_end
 from mprun.model.spec import (
     HEADER_BYTES,
+    ONE_BDP,
     AddressChange,
     Change,
     Direction,
@@ -43,6 +44,7 @@ from mprun.model.spec import (
     Queue,
     Rebinding,
     Rebound,
+    TopologySpec,
 )
 from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, TIME, hold_rate, tell_rounding
 from mprun.workloads.tool import time_limit_of
@@ -514,6 +516,30 @@ def _keep_distribution(before: Direction, after: Direction) -> Direction:
     if before.jitter is None or after.jitter is None or after.jitter.distribution != "uniform":
         return after
     return replace(after, jitter=replace(after.jitter, distribution=before.jitter.distribution))
+
+
+def begin_with_changes(topology: TopologySpec) -> TopologySpec:
+    """Return a topology whose links have from the beginning the values that events set at time zero.
+
+    A link keeps its values if one of them sizes a queue: a queue has its size before time zero.
+    """
+    first = {one.link: one for one in topology.changes if isinstance(one, LinkChange) and not one.at_ns}
+    in_bdp = any(
+        way.rate_bit_per_s and (way.queue or ONE_BDP).unit == "bdp" for way in chain(*map(_sides, topology.links))
+    )
+    links = []
+    for link in topology.links:
+        change = first.get(link.name)
+        ways = zip(_sides(link), (change.forward, change.reverse), strict=True) if change else ()
+        is_sized = any(
+            (was.rate_bit_per_s != now.rate_bit_per_s and (was.queue or ONE_BDP).unit in ("bdp", "time"))
+            or (was.delay_ns != now.delay_ns and in_bdp)
+            for was, now in ways
+        )
+        links.append(
+            link if change is None or is_sized else replace(link, forward=change.forward, reverse=change.reverse)
+        )
+    return replace(topology, links=tuple(links))
 
 
 def check_times(

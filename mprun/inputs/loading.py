@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from mprun.inputs import cross_check, files
 from mprun.inputs.datagram import check_lengths, fill_lengths
 from mprun.inputs.document import Document, sort
-from mprun.inputs.event_changes import check_times
+from mprun.inputs.event_changes import begin_with_changes, check_times
 from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.event import PROPERTIES
@@ -117,14 +117,25 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
 
 
 def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
-    """Yield a warning for each axis whose values all give equal runs, as if another axis sets what it sets."""
+    """Yield a warning for each axis whose values all give equal runs, as if another axis sets what it sets.
+
+    Yield one too for an axis that only gives values to a link before events replace them at time zero.
+    """
+
+    def settle(spec: Spec) -> Spec:
+        return spec if spec.experiment.calibrate else replace(spec, topology=begin_with_changes(spec.topology))
+
     for name in dict(cells[0].values):
         alike = gather((tuple(pair for pair in cell.values if pair[0] != name), cell.spec) for cell in cells)
-        is_idle = all(len(specs) > 1 and all(spec == specs[0] for spec in specs) for specs in alike.values())
-        if is_idle and name not in PLACES:
-            path = ("matrix", name)
-            message = "changes nothing: all its values give equal runs. Remove it, or the value that holds in its place"
-            yield InputProblem(*cells[0].locate(path), path, message)
+        if name in PLACES or any(len(specs) < 2 for specs in alike.values()):
+            continue
+        message = "changes nothing: all its values give equal runs. Remove it, or the value that holds in its place"
+        if any(spec != specs[0] for specs in alike.values() for spec in specs):
+            message = "changes nothing from 0 s on: events, such as a trace, set these values then. Remove it, or them"
+            if any(settle(spec) != settle(specs[0]) for specs in alike.values() for spec in specs):
+                continue
+        path = ("matrix", name)
+        yield InputProblem(*cells[0].locate(path), path, message)
 
 
 @_Reading

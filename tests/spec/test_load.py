@@ -709,6 +709,37 @@ def test_an_axis_without_effect_gets_a_warning(tmp_path: Path) -> None:
     assert load_cells(tmp_path / "topo", tmp_path / "xp")[0].warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("axis", "queue", "event", "more", "warns"),
+    [
+        ("a.rate", "9packets", "{at: 0s, link: a, set: {rate: 2mbit}}", "", True),
+        ("a.rate", "9packets", "{link: a, trace: lte-drive}", "", True),
+        # the rate sizes the queue
+        ("a.rate", "1bdp", "{at: 0s, link: a, set: {rate: 2mbit}}", "", False),
+        ("a.rate", "9ms", "{at: 0s, link: a, set: {rate: 2mbit}}", "", False),
+        # the value comes back, is used before, or is measured before time zero
+        ("a.rate", "9packets", "{at: 0s, for: 1s, link: a, set: {rate: 2mbit}}", "", False),
+        ("a.rate", "9packets", "{at: 1s, link: a, set: {rate: 2mbit}}", "", False),
+        ("a.rate", "9packets", "{at: 0s, link: a, set: {rate: 2mbit}}", "calibrate: true\n", False),
+        ("a.rtt", "9packets", "{at: 0s, link: a, set: {rate: 2mbit}}", "", False),
+        ("a.rtt", "9packets", "{at: 0s, link: a, set: {delay: 2ms}}", "", True),
+        ("a.rtt", "1bdp", "{at: 0s, link: a, set: {delay: 2ms}}", "", False),
+    ],
+)
+def test_an_axis_of_values_that_events_replace_at_once_gets_a_warning(
+    tmp_path: Path, axis: str, queue: str, event: str, more: str, warns: bool
+) -> None:
+    """A rate that a trace replaces at 0 s gave cells with equal results, which a reader takes for a finding."""
+    path = f"{{name: a, rate: 9mbit, rtt: 20ms, queue: {queue}}}"
+    topology = f"version: 1\ntopology: multi-path\npaths: [{path}]\nevents: [{event}]\n"
+    values = "[10mbit, 40mbit]" if axis == "a.rate" else "[20ms, 40ms]"
+    matrix = f"matrix: {{{axis}: {values}}}\n{more}"
+    _write(tmp_path, topo=topology, xp=f"version: 1\n{matrix}traffic: [{{tool: ping, from: client, to: server}}]\n")
+    told = load_cells(tmp_path / "topo", tmp_path / "xp")[0].warnings
+    message = f"matrix.{axis}: changes nothing from 0 s on: events, such as a trace, set these values then."
+    assert [one for one in told if "matrix" in one] == [f"{tmp_path}/xp.yaml:2: {message} Remove it, or them"] * warns
+
+
 @pytest.mark.parametrize(("link", "warns"), [("rtt: 0ms", True), ("rtt: 20ms", False)])
 def test_a_queue_of_a_bdp_without_a_delay_gets_a_warning(tmp_path: Path, link: str, warns: bool) -> None:
     topology = f"version: 1\ntopology: multi-path\npaths: [{{name: a, rate: 20mbit, queue: 2bdp, {link}}}]\n"

@@ -106,14 +106,16 @@ def load(found: FileTrees) -> Loaded:
 def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     """Check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
 
-    The problems are those of the first cell that has any.
+    The problems are those of the first cell that has any. The first cell has the warnings and sources of all.
     """
     first, *others = found.cells()
     cells = (_load_first(found, first), *(_load(found, values) for values in others))
     problems = list(_find_idle_axes(cells))
     if problems and found.strict:
         raise InputError(problems)
-    return (replace(cells[0], warnings=(*cells[0].warnings, *map(str, problems))), *cells[1:])
+    sources = dict.fromkeys(chain.from_iterable(cell.sources for cell in cells))
+    warnings = (*cells[0].warnings, *map(str, problems))
+    return (replace(cells[0], warnings=warnings, sources=tuple(sources)), *cells[1:])
 
 
 def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:

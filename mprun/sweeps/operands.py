@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import chain
 from typing import Any
 
 from mprun.errors import MprunError, SpecError
@@ -32,6 +34,9 @@ from mprun.runs.run_directory import RunDirectory
 from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing, list_versions
 from mprun.workloads.tool import OwnedMetrics
+
+# The line of a resolved experiment with the archive of an attached file.
+_ARCHIVE = re.compile(r"^ *archive: files/[0-9a-f]{16}\.tar\n", re.MULTILINE)
 
 
 class Operands(Frozen):
@@ -102,6 +107,7 @@ def _of_runs(one: RunDirectory, other: RunDirectory, names: tuple[str, str]) -> 
     # a removed file is no difference of the experiments
     has_both = one.has_resolved_inputs and other.has_resolved_inputs
     lines = differing_lines(*(_resolved(run) if has_both else {} for run in (one, other)))
+    lines += _name_attached([one], [other])
     metrics = _define(zip((one, other), summaries, strict=True))
     return Operands(names, (cells[0], cells[1]), facts, lines, metrics=metrics, sources=(one, other))
 
@@ -118,7 +124,37 @@ def _facts(run: RunDirectory) -> dict[str, Any]:
 
 def _resolved(run: RunDirectory) -> dict[str, str]:
     texts = run.inputs().items()
-    return {name.removeprefix("resolved-"): text for name, text in texts if name.startswith("resolved-")}
+    # the names of archives are digests: `_name_attached` names the files that differ
+    return {
+        name.removeprefix("resolved-"): _ARCHIVE.sub("", text) for name, text in texts if name.startswith("resolved-")
+    }
+
+
+def _name_attached(first: Sequence[RunDirectory], second: Sequence[RunDirectory]) -> list[str]:
+    """Return a line for each file that flows of both sides take with them, and that differs: `rr: rr.c differs`."""
+    kept = [[run.folder.find("inputs/files/*") for run in runs] for runs in (first, second)]
+    # most comparisons read no plan
+    if set(chain(*kept[0])) == set(chain(*kept[1])):
+        return []
+    one, other = map(_list_attached, (first, second))
+    return [
+        f"{flow}: {name} differs"
+        for (flow, name), digests in one.items()
+        if other.get((flow, name), digests) != digests
+    ]
+
+
+def _list_attached(runs: Iterable[RunDirectory]) -> dict[tuple[str, str], set[str]]:
+    """Return the digests of the files that flows take with them, by the names of the flow and the file."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for run in runs:
+        # as in `_find_definitions`
+        with contextlib.suppress(MprunError):
+            for flow in run.plan().intent.traffic:
+                attached: Any = flow.options.get("attachments", ())
+                for one in attached:
+                    found.setdefault((flow.name, one["name"]), set()).add(one["sha256"])
+    return found
 
 
 def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str]) -> Operands:
@@ -133,6 +169,8 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
     )
     facts = differing_values(*told)
     lines = differing_lines(*(sweep.inputs() for sweep in (one, other)))
+    # all runs of a cell have the same files
+    lines += _name_attached(*([*{kept.cell: kept.run for kept in runs}.values()] for runs in made))
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
     metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))

@@ -20,7 +20,10 @@ from mprun.inputs import attachment, document
 from mprun.inputs.attachment import examine, is_hidden, keep
 from mprun.inputs.loading import load, load_cells
 from mprun.inputs.writer import write_experiment
+from mprun.metrics.comparison import differing_lines
 from mprun.model.spec import Attachment
+from mprun.runs.run_directory import RunDirectory
+from mprun.sweeps import operands
 from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.core.test_own_result import LAB
 
@@ -314,3 +317,41 @@ def test_runs_of_a_sweep_store_their_files_once(tmp_path: Path) -> None:
     first, second, other, last = (path.stat().st_ino for path in kept)
     assert first == second == last != other
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_comparison_names_an_attached_file_that_differs(tmp_path: Path) -> None:
+    """A changed program did not appear between two sweeps, and only as a digest between two runs."""
+    runs: list[list[RunDirectory]] = []
+    for n, content in enumerate(("one", "two")):
+        (tmp_path / "client.py").write_text(content)
+        (tmp_path / "same.py").write_text("same")
+        spec = load_files(tmp_path, "files: [client.py, same.py]").spec
+        made = RunDirectory.create(tmp_path / "runs", "t", f"{n}" * 8)
+        texts = {"resolved-topology.yaml": "", "resolved-experiment.yaml": write_experiment(spec.experiment)}
+        made.keep_inputs(texts)
+        made.folder.make("inputs/files")
+        for one in spec.experiment.attachments:
+            with made.folder.whole(f"inputs/{one.path}") as file:
+                keep(one, file)
+        made.folder.write_text("plan.json", compile_plan(spec, allocate(spec)).to_text())
+        runs.append([made])
+    assert operands._name_attached(*runs) == ["exec: client.py differs"]
+    assert operands._name_attached(runs[0], runs[0]) == []
+    # the digest of its archive is no difference of its own
+    assert differing_lines(*(operands._resolved(run) for (run,) in runs)) == []
+
+
+def test_the_inputs_of_a_sweep_have_the_files_of_all_cells(tmp_path: Path) -> None:
+    """Those of the first cell alone were kept, so that a change of another was no difference."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.rates").write_text("10mbit\n")
+    event = "{link: path0, trace: '{{ t }}.rates', format: rates, interval: 1s}"
+    path = "{rate: 9mbit}"
+    (tmp_path / "topo.yaml").write_text(
+        f"version: 1\nparams: {{t: a}}\ntopology: multi-path\npaths: [{path}]\nevents: [{event}]\n"
+    )
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\nmatrix: {t: [a, b]}\ntraffic: [{tool: ping, from: client, to: server}]\n"
+    )
+    first, _ = load_cells(tmp_path / "topo", tmp_path / "xp")
+    assert [one.name for one in first.sources] == ["topo.yaml", "a.rates", "xp.yaml", "b.rates"]

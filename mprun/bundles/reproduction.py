@@ -297,6 +297,7 @@ def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> l
 
 def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproduction) -> ReproducedRun:
     tasks = dict(_read_tasks(source, how))
+    refuse_commands((task.spec for task in tasks.values()), how.consent, how.engine)
     executor = LocalExecutor(slots_for({how.engine}, how.jobs))
     again = SweepDirectory.create(how.parent, _record(source, tasks), source.inputs())
     failures: list[str] = []
@@ -363,7 +364,6 @@ def _read_tasks(original: SweepDirectory, how: Reproduction) -> Iterator[tuple[s
     for kept in _ended(original):
         name = kept.directory.removeprefix("runs/")
         spec = load(*kept.run.resolved_inputs).spec
-        refuse_commands(spec, how.consent, how.engine)
         environment = kept.run.environment()
         chosen = how.kernel or find_kernel(environment, how.engine)
         yield name, _Task(kept.cell, spec, environment, choose_place(how.engine, chosen), chosen)

@@ -281,6 +281,7 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
         click.echo(f"  {plain(name)}: {plain(effect.say_fact(one))} -> {plain(effect.say_fact(other))}")
     for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {effect.label_of(values)}")
+    _show_lines(operands.lines, show_all)
     shared = [one for one in compared if None not in (one.first, one.second)]
     shown = compared if show_all else [one for one in shared if not effect.is_dull(one)]
     width = max((len(one.metric) for one in shown), default=0)
@@ -312,7 +313,6 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
     for one in pair.expected:
         if effect.is_news(one):
             click.echo(f"  {mark(one.is_held)} {effect.say_expected(one, units)}: {effect.say_held(one)}")
-    _show_lines(operands.lines, show_all)
 
 
 def _show_lines(lines: Sequence[str], show_all: bool) -> None:

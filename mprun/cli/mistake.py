@@ -38,6 +38,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     ("--resume", "run sweep", "the command of an interrupted sweep resumes it"),
     ("--dry-run", "run", "`mprun plan` shows what a run would do"),
     ("--dry-run", "-x", "`mprun validate` checks the files without a run"),
+    ("--seed", "validate", "`mprun plan` and `mprun run` have it"),
     ("--seed", "verify why minimise", "the runs have the seed of the original; -t, -x and --seed make others"),
     ("--clean --cleanup", "run sweep", _CLEAN),
     ("--force --yes", "-y", "add -y, which does not ask"),
@@ -146,6 +147,9 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
     commands: of `mprun`.
     """
     command = error.ctx.command if error.ctx else None
+    if isinstance(error, click.BadParameter) and error.param and error.param.name == "seed" and "," in error.message:
+        several = "for runs with several seeds write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"
+        return click.BadParameter(f"{error.message.rstrip('.')}: {several}", error.ctx, error.param)
     if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):
         known = [name for name, one in command.commands.items() if not one.hidden]
         return click.UsageError(f"no command '{found[1]}'{_advise_action(found[1], known, commands)}", error.ctx)

@@ -67,6 +67,10 @@ class ResultFolder(click.Path):
         return path
 
 
+# The ends of names of files that commands write.
+_OF_FILES = (".csv", ".md", ".pdf", ".qlog", ".sqlite", ".tex", ".yaml", ".yml", ".zip")
+
+
 class Target(click.Path):
     """A file or a folder to be written. Its place is checked before anything takes time.
 
@@ -90,6 +94,8 @@ class Target(click.Path):
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if path.is_file() and (path.suffix in (".yaml", ".yml") or not self._is_of_kind(path)):
             self.fail(f"'{path}' exists, and is no file of the kind to be written: name another file", param, ctx)
+        if not self.file_okay and path.suffix in _OF_FILES and not path.exists():
+            self.fail(f"'{path}' would be a folder: write the name of one, as in '{path.with_suffix('')}'", param, ctx)
         if (self.allow_dash and path == Path("-")) or (self.file_okay and path.exists()):
             return path
         if self._has_folder and not path.parent.is_dir():

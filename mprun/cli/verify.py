@@ -197,6 +197,7 @@ def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
 
 def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     """Print the metrics that the experiment shows or expects: before, here, and the difference."""
+    from mprun.reports.effect import say_effect
 
     if not compared:
         return
@@ -205,7 +206,7 @@ def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
     for one in compared:
         cell = (plain(spell_scalar(one.values.get(name, ""))) for name in axes)
         sides = (_format(value, one.symbol) for value in (one.first, one.second))
-        change = "same" if one.tendency == "same" else "" if one.change is None else f"{one.change:+.3%}"
+        change = "same" if one.tendency == "same" else say_effect(one)
         rows.append([*cell, plain(one.metric), *sides, change])
     show_table(rows, len(axes) + 1)
 

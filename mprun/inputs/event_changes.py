@@ -192,6 +192,7 @@ class Timeline:
         resolved = {track: list(self._resolve(track, laid)) for track, laid in courses.items()}
         if not self._document.tree.is_resolved:
             self._warn_of_idle(courses, resolved)
+            self._warn_of_ended_traces(courses)
         for track, found_for_it in resolved.items():
             for moment in found_for_it:
                 moments.setdefault((track.link, track.host), {}).setdefault(moment.at_ns, {})[track] = moment
@@ -301,6 +302,10 @@ class Timeline:
             message = f"needs a rate to change: give link '{link.name}' one, it holds before the trace"
             self._document.refuse(position, message)
             return
+        if entry.format == "rates" and "interval" not in entry.model_fields_set:
+            each, whole = TIME.render(entry.interval), TIME.render(trace.period_ns)
+            message = f"is missing, so that each rate holds for {each} and the trace lasts {whole}"
+            self._document.warn((*position[:2], "interval"), f"{message}: write it, as in 'interval: {each}'")
         steps = trace_file.keep_changes(_repeat(trace.rates, trace.period_ns, entry))
         yield {
             Track(link.name, "rate_bit_per_s", side): PropertyCourse(entry.at, (n, 0), position, steps)
@@ -385,6 +390,17 @@ class Timeline:
                     has = f"is {words[course.steps[0][1]]}" if words else "has these values"
                     reason = f"{what} {has} already at {at}"
                 self._document.warn((*course.position[:2], key), f"has no effect: {reason}")
+
+    def _warn_of_ended_traces(self, courses: Mapping[Track, Sequence[PropertyCourse]]) -> None:
+        """Warn of permanent changes at once that end a trace, which does not come back."""
+        for laid in courses.values():
+            for trace in (one for one in laid if one.position[2] == "trace"):
+                end_ns = trace.steps[-1][0]
+                later = [one for one in laid if one.rank > trace.rank and one.begin_ns <= end_ns and one.end_ns is None]
+                first = min(later, key=lambda one: one.rank, default=trace)
+                if first.position[2] == "set" and not first.is_ramp:
+                    message = f"ends the trace of events[{trace.order[0]}] for good at {TIME.render(first.begin_ns)}"
+                    self._document.warn(first.position, f"{message}: write 'for: 2s' too for a change that ends")
 
     def _change_address(
         self, link: str, host: str, by_time: Mapping[int, Mapping[Track, PropertyMoment]]

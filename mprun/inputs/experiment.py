@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -116,9 +117,6 @@ def read_experiment(
     if not document.tree.is_resolved:
         _refuse_contradictions(expectations, document)
 
-    def find_unit(name: str) -> metric.Unit:
-        return _metric_of(name, owned).unit
-
     experiment = ExperimentSpec(
         name=PurePath(document.name).stem,
         description=file.description,
@@ -147,7 +145,7 @@ def read_experiment(
         faults=tuple(dict.fromkeys(entry.fault() for entry in file.faults)),
         reseed=None if repeat.reseed is None else repeat.reseed.fill(Reseed),
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
-        search=None if file.search is None else read_search(file.search, find_unit, document),
+        search=None if file.search is None else read_search(file.search, partial(_metric_of, owned=owned), document),
     )
     return experiment, file.hosts, notes
 
@@ -227,7 +225,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
     position: ValuePath = ("expect", n, "holds")
     axes = list_axes(matrix)
 
-    def unit_of(reference: Reference) -> metric.Unit:
+    def find(reference: Reference) -> Metric:
         cells, *rest = reference.segments
         if cells.name != CELLS or not rest:
             first = f"[{axes[0]}=...]" if axes else ""
@@ -241,11 +239,11 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
                 )
         found = _metric_of(".".join(segment.name for segment in rest), owned)
         refuse_conditions(rest)
-        return found.unit
+        return found
 
     try:
         statement = parse_statement(text)
-        check_statement(statement, unit_of)
+        check_statement(statement, find)
         if not statement.references():
             document.refuse(position, f"'{text}' names no metric: write one, as in '{CELLS}.bulk.goodput'")
     except ExpressionError as error:
@@ -262,9 +260,9 @@ def _find(position: ValuePath, name: str, owned: OwnedMetrics, document: Documen
         return None
 
 
-def unit_of(name: str, experiment: ExperimentSpec) -> metric.Unit:
-    """Return the kind of a metric's unit. Raises UnknownName if no flow and no path of an experiment can have it."""
-    return _metric_of(name, OwnedMetrics(experiment.traffic)).unit
+def metric_of(name: str, experiment: ExperimentSpec) -> Metric:
+    """Return a metric. Raises UnknownName if no flow and no path of an experiment can have it."""
+    return _metric_of(name, OwnedMetrics(experiment.traffic))
 
 
 def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[ExperimentSpec]) -> None:
@@ -273,7 +271,7 @@ def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[Experimen
         reasons = []
         for experiment in experiments:
             try:
-                unit_of(name, experiment)
+                metric_of(name, experiment)
                 break
             except UnknownName as error:
                 reasons.append(str(error))

@@ -96,17 +96,20 @@ def refuse_several(files: FileTrees, cells: Sequence[CellValues]) -> None:
         raise InputError([files.documents()[1].problem(("matrix",), message)])
 
 
-def check_conditions(files: FileTrees, across: Sequence[str]) -> None:
+def check_conditions(files: FileTrees, across: Sequence[str], is_sweep: bool) -> None:
     """Raise InputError for statements about cells that the matrix does not have. across: the statements.
 
-    Parameters may leave out cells that a statement names.
+    Parameters may leave out cells that a statement names. In a sweep, a value that an axis does not have replaces all
+    its values.
     """
     if not across:
         return
     document = files.documents()[-1]
     entries = document.part("expect")
     positions = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
-    among = (*files.matrix.cells({}), *files.cells())
+    own = files.matrix.values({})
+    is_other = any(str(value) not in map(str, own[name]) for name, value in files.fixed.items())
+    among = files.cells() if is_sweep and is_other else (*files.matrix.cells({}), *files.cells())
     for n, text in zip(positions, across, strict=True):
         for reference in parse(text).references():
             try:

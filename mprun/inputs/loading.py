@@ -99,7 +99,7 @@ def load(found: FileTrees) -> Loaded:
     """
     cells = found.cells()
     files.refuse_several(found, cells)
-    return _load_first(found, next(iter(cells), ()))
+    return _load_first(found, next(iter(cells), ()), is_sweep=False)
 
 
 @_Reading
@@ -109,7 +109,7 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     The problems are those of the first cell that has any. The first cell has the warnings and sources of all.
     """
     first, *others = found.cells()
-    cells = (_load_first(found, first), *(_load(found, values) for values in others))
+    cells = (_load_first(found, first, is_sweep=True), *(_load(found, values) for values in others))
     problems = list(_find_idle_axes(cells))
     if problems and found.strict:
         raise InputError(problems)
@@ -185,10 +185,10 @@ def load_topology(
     return load(topology, None, parameters, allowed=allowed).spec.topology
 
 
-def _load_first(found: FileTrees, values: CellValues) -> Loaded:
+def _load_first(found: FileTrees, values: CellValues, is_sweep: bool) -> Loaded:
     """Check a cell, and what is the same in all cells. Raises InputError."""
     loaded = _load(found, values)
-    files.check_conditions(found, loaded.spec.experiment.across)
+    files.check_conditions(found, loaded.spec.experiment.across, is_sweep)
     search = loaded.spec.experiment.search
     if search is not None and not found.trees[-1].is_resolved:
         for position, point in list_ends(search):

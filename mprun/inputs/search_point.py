@@ -9,7 +9,7 @@ from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
 from mprun.inputs.matrix_cells import PLACES
-from mprun.model.metric import Unit
+from mprun.model.metric import Metric
 from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar
 from mprun.model.search_space import Choice, Floors, Search, SearchAxis
@@ -22,10 +22,10 @@ CASE = "case"
 MAIN = "main"
 
 
-def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Document) -> Search:
+def read_search(entry: SearchEntry, metric_of: Callable[[str], Metric], document: Document) -> Search:
     """Return the conditions of a search. Problems go to the document, and axes with a problem are left out.
 
-    unit_of: returns the unit of a metric of a run; may raise UnknownName.
+    metric_of: returns a metric of a run; may raise UnknownName.
     """
     axes: list[SearchAxis] = []
     for name, value in entry.vary.items():
@@ -40,19 +40,19 @@ def read_search(entry: SearchEntry, unit_of: Callable[[str], Unit], document: Do
 
     def is_metric(name: str) -> bool:
         try:
-            return bool(unit_of(name))
+            return bool(metric_of(name))
         except UnknownName:
             return False
 
-    def find_unit(reference: Reference) -> Unit:
+    def find(reference: Reference) -> Metric:
         first, _, rest = reference.name.partition(".")
         is_known = is_of_control(reference, entry.control)
         if not is_known and is_metric(rest) and not is_metric(reference.name):
             raise UnknownName(tell_unknown("control", first, entry.control))
-        return unit_of(rest if is_known else reference.name)
+        return metric_of(rest if is_known else reference.name)
 
     try:
-        check(parse(entry.violate), find_unit)
+        check(parse(entry.violate), find)
     except ExpressionError as error:
         document.refuse(("search", "violate"), str(error))
     floors = Floors() if entry.floors is None else entry.floors.fill(Floors)

@@ -15,14 +15,14 @@ from typing import Literal
 
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import RunError, SpecError, refusing
-from mprun.inputs.experiment import unit_of
+from mprun.inputs.experiment import metric_of
 from mprun.inputs.loading import Loaded
 from mprun.kernel.patch import UnfitTree
 from mprun.labs.steps import measured_by
 from mprun.metrics.claim_check import find_value
 from mprun.model.engine_name import EngineChoice
 from mprun.model.frozen import Frozen
-from mprun.model.metric import SYMBOLS, UNITS, Unit
+from mprun.model.metric import SYMBOLS, UNITS, Metric
 from mprun.model.permission import Consent
 from mprun.model.run_summary import Summary
 from mprun.model.spec import ExperimentSpec
@@ -199,13 +199,13 @@ def read_statement(text: str | None) -> Expression | None:
 def check_names(fail_if: Expression, experiment: ExperimentSpec) -> None:
     """Check the names and units of a statement before any run of an experiment. Raises SpecError."""
 
-    def find_unit(reference: Reference) -> Unit:
+    def find(reference: Reference) -> Metric | Value:
         table = split_table(reference.within(_RUN))
         refuse_stray(reference, table)
-        return unit_of(reference.name, experiment) if table is None else column_unit(table[1])[0]
+        return metric_of(reference.name, experiment) if table is None else Value((), column_unit(table[1])[0])
 
     with refusing("--fail-if", ExpressionError):
-        check(fail_if, find_unit)
+        check(fail_if, find)
 
 
 def read_true_statement(text: str | None, run: RunDirectory, summary: Summary) -> Expression | None:

@@ -21,6 +21,9 @@ from mprun.model.spec import Spec
 from mprun.safety import landlock
 from mprun.workloads.tool import tool_of
 
+# The commands of files that are listed before a user consents.
+MOST_TOLD = 20
+
 UNCONFINED = "no Landlock: programs of a run can read files of this machine"
 
 
@@ -114,15 +117,20 @@ def refuse_machine_kernel(named: EngineChoice, asked: EngineChoice) -> None:
         )
 
 
-def refuse_commands(spec: Spec, consent: Consent, engine: EngineName) -> None:
-    """Raise SpecError with the commands in a file, unless the user consents to all that they can do."""
-    found = [
+def refuse_commands(specs: Iterable[Spec], consent: Consent, engine: EngineName) -> None:
+    """Raise SpecError with the commands in files, unless the user consents to all that they can do.
+
+    specs: of all cells, which may have other commands.
+    """
+    found = dict.fromkeys(
         f"{flow.name}: {line}"
+        for spec in specs
         for flow in spec.experiment.traffic
         for line in getattr(tool_of(flow), "commands", lambda _: ())(flow)
-    ]
+    )
     if found and (lacking := _lacking_consent(consent, ENGINES[engine])):
-        raise SpecError([f"this experiment runs commands of its own{lacking}", *found])
+        more = [f"and {len(found) - MOST_TOLD} more"] if len(found) > MOST_TOLD else []
+        raise SpecError([f"this experiment runs commands of its own{lacking}", *[*found][:MOST_TOLD], *more])
 
 
 def _lacking_consent(consent: Consent, engine: Engine) -> str | None:

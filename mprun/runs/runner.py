@@ -146,7 +146,7 @@ def prepare(request: RunRequest) -> Prepared:
     Raises SpecError or MachineError before anything exists on disk.
     """
     spec, place = request.spec, request.place
-    refuse_commands(spec, request.consent, place.name)
+    refuse_commands([spec], request.consent, place.name)
     network = allocate(spec)
     plan, capabilities = compile_for(spec, network, place)
     found = (

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from mprun.model.frozen import Frozen
-from mprun.model.metric import Unit
+from mprun.model.metric import Metric, Unit
 from mprun.statements import expression as syntax
 from mprun.statements.expression import Expression, ExpressionError, Reference, SyntaxNode, UnknownName, Value
 
@@ -38,7 +38,7 @@ _BITS_PER_BYTE = 8
 _MINUS = re.compile(r"-\d|\.\w+-\w+[.\[]")
 # The margin of a comparison that fails by equality.
 LEAST_MARGIN = 1e-12
-# A bare number from this on is no share: 50 next to a share would be 5000 %.
+# A bare number from this on is no share: 50 next to a share would be 5000 %. Next to a share of a whole, neither is 5.
 LEAST_ODD = 10
 
 
@@ -89,12 +89,18 @@ def compute(expression: Expression, resolve: Resolve) -> Value:
     return Value((number.amount / _scale(number.dimension),), number.unit)
 
 
-def check(expression: Expression, unit_of: Callable[[Reference], Unit]) -> None:
+def check(expression: Expression, find: Callable[[Reference], Metric | Value]) -> None:
     """Check names and dimensions against the quantities that will be measured, and that no comparison is idle.
 
-    `unit_of`: returns the kind of a name's unit; may raise UnknownName. Raises ExpressionError.
+    `find`: returns the metric that a name means, or a value of its kind; may raise UnknownName. Raises ExpressionError.
     """
-    evaluate(expression.refuse_idle(), lambda reference: Value((math.nan,), unit_of(reference)))
+
+    def to_value(reference: Reference) -> Value:
+        found = find(reference)
+        is_part = not (found.may_exceed or found.is_free) if isinstance(found, Metric) else found.is_part
+        return Value((math.nan,), found.unit, is_part)
+
+    evaluate(expression.refuse_idle(), to_value)
 
 
 class _Number(Frozen):
@@ -103,6 +109,7 @@ class _Number(Frozen):
     amounts: tuple[float, ...]
     dimension: _Dimension
     unit: Unit | None
+    is_part: bool = False
 
     @property
     def amount(self) -> float:
@@ -139,8 +146,8 @@ class _Evaluation:
         (left_node, one), (right_node, other) = left, right
         self._agree(right_node, one, other, "compared with")
         for (node, bare), (_, share) in ((left, right), (right, left)):
-            is_odd = bare.unit == "count" and share.unit == "ratio" and bare.amount >= LEAST_ODD
-            if is_odd and isinstance(node, syntax.Literal):
+            is_large = bare.amount >= LEAST_ODD or (share.is_part and bare.amount > 1)
+            if is_large and bare.unit == "count" and share.unit == "ratio" and isinstance(node, syntax.Literal):
                 raise self._error(node, f"would be {bare.amount * 100:g} %: write '{bare.amount:g}%'")
         amounts = one.amount, other.amount
         is_true = syntax.COMPARISONS[word](*amounts)
@@ -227,7 +234,8 @@ def _scale(dimension: _Dimension) -> int:
 
 def _number_of(value: Value) -> _Number:
     dimension = _DIMENSIONS[value.unit]
-    return _Number(tuple(amount * _scale(dimension) for amount in value.amounts), dimension, value.unit)
+    amounts = tuple(amount * _scale(dimension) for amount in value.amounts)
+    return _Number(amounts, dimension, value.unit, value.is_part)
 
 
 def _unit_of(dimension: _Dimension, is_share: bool) -> Unit | None:

@@ -122,10 +122,13 @@ def refuse_conditions(segments: Iterable[Segment]) -> None:
 class Value(Frozen):
     """A measured value in the base unit of its kind: bit/s, s, bytes, or plain. Several amounts belong to several
     runs or rows.
+
+    `is_part`: a share of a whole, which is never above 100 %.
     """
 
     amounts: tuple[float, ...]
     unit: Unit
+    is_part: bool = False
 
     @property
     def amount(self) -> float:

@@ -21,6 +21,7 @@ from mprun.engines.registry import ENGINES
 from mprun.errors import Interrupted, MprunError, SpecError
 from mprun.model.engine_name import EngineChoice, EngineName
 from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
 from mprun.model.permission import NO_COMMANDS, Consent
 from mprun.model.run_files import Build
 from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, SweepSummary
@@ -107,10 +108,11 @@ def place_cells(cells: Sequence[Cell], asked: EngineChoice, consent: Consent) ->
     for cell in cells:
         refuse_machine_kernel(cell.engine, asked)
         place = choose_place(cell.engine, cell.kernel)
-        refuse_commands(cell.spec, consent, place.name)
         placed.append(replace(cell, engine=place.name))
         if place.kernel:
             kernels[cell.kernel] = Build(place.kernel.version, place.kernel.digest)
+    for engine, specs in gather((cell.runs_in, cell.spec) for cell in placed).items():
+        refuse_commands(specs, consent, engine)
     return PlacedCells(tuple(placed), kernels)
 
 

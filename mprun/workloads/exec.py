@@ -8,9 +8,9 @@ files that the entry takes with it. The environment has the same values, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,8 +25,8 @@ from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
 from mprun.workloads import own_program, tool
+from mprun.workloads.own_result import OF_OUTPUT, read_own
 from mprun.workloads.own_result import own_metrics as own_metrics
-from mprun.workloads.own_result import read_own
 from mprun.workloads.tool import PYTHON, Endpoints, Outputs, Program, Result, Work
 
 PROGRAMS: dict[str, Program] = {}
@@ -45,6 +45,11 @@ class Entry(own_program.AttachedEntry):
     """Any command, given as a list of words and run without a shell."""
 
     UNSAID = ("environment", "metrics", "tables")
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        **own_program.AttachedEntry.ELSEWHERE,
+        "congestion": "is a setting of hosts for own programs: write 'sysctl: {net.ipv4.tcp_congestion_control: bbr}' "
+        "under 'hosts', for the host that sends",
+    }
     tool: Literal["exec"]
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
     """The transport protocol of the programs. `mptcp` turns TCP sockets into MPTCP sockets, as mptcpize(8) does."""
@@ -104,6 +109,13 @@ class Entry(own_program.AttachedEntry):
             yield "until", message
         if self.until is not None and not (self.until and self.until.isprintable()):
             yield "until", "is no text of one line: write a part of a line that the command prints"
+
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        yield from super().find_doubts()
+        if self.server is None and "port" not in self.model_fields_set:
+            for n, word in enumerate(self.command):
+                if "{port}" in word:
+                    yield ("command", n), "'{port}' is that of the entry's server, and there is none: write 'server'"
 
     def attachments(self) -> dict[ValuePath, tuple[str, str | None]]:
         return own_program.attachments(self.files)
@@ -174,8 +186,24 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     ports = (flow.port,) if is_followed and flow.port is not None else ()
     own = read_own(flow, outputs)
     error = "; ".join(own.errors)
-    # what the program says of its own failure explains more
-    if error and (printed := outputs.log(flow.name, "err").strip()[-500:]):
-        error += f"; it printed: {printed}"
+    if error:
+        error += _tell_printed(flow, outputs, is_of_output=any(OF_OUTPUT in one for one in own.errors))
     values = {**({"time": (span[1] - span[0]) / NS_PER_S} if span else {}), **own.values}
     return Result(values, error=error or None, tables=own.tables, warnings=tuple(own.warnings), server_ports=ports)
+
+
+def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
+    """Return what the command said of its own failure, or else the end of its output, and the log with the whole text.
+
+    is_of_output: a value is missing in the output.
+    """
+    for stream in ("err", "out") if is_of_output else ("err",):
+        if printed := outputs.log(flow.name, stream).strip()[-500:]:
+            refused = ""
+            if "refused" in printed.lower():
+                refused = "; the entry has no 'server', and nothing listens"
+                if "server" in flow.options:
+                    is_named = any("{port}" in word for word in _words(flow, "command"))
+                    refused = "" if is_named else "; the command does not name the server's port: write '{port}'"
+            return f"; it printed (logs/{flow.name}.{stream}): {printed}{refused}"
+    return ""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -87,6 +87,10 @@ class Entry(ServedEntry):
     """Bulk transfer, see iperf3(1)."""
 
     UNSAID = ("bidirectional",)
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        **ServedEntry.ELSEWHERE,
+        "cmt": "is a key of another tool, whose SCTP uses several paths at once: write 'tool: sctp'",
+    }
     tool: Literal["iperf3"]
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"
     """The transport protocol. `sctp` is the kernel's SCTP."""

@@ -166,6 +166,8 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool) -> str | None
     A word with blanks, or a script, is a program of its own, in which braces have other meanings.
     """
     word = words[number]
+    if len(words) == 1 and len(parts := word.split()) > 1 and parts[1][0] in "-{":
+        return f"'{word}' is one word, and so the name of a program: write '[{', '.join(parts)}]'"
     is_script = number and _INTERPRETER.fullmatch(words[0]) and _TAKES_SCRIPT.fullmatch(words[number - 1])
     if is_script or any(letter.isspace() for letter in word):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,6 +42,10 @@ _TAKES: Mapping[str, Callable[[Sequence[float]], float]] = {
 _SAID = {"count": "number of values", "median": "median", "p95": "95th percentile", "p99": "99th percentile"}
 
 
+# A group of a regular expression that has a number.
+_GROUP = re.compile(r"(?<!\\)\((?!\?(?!P?<))")
+# The beginning of the name of a program's output in messages.
+OF_OUTPUT = "the output of the"
 # A line that begins as a JSON object and is none.
 _BROKEN = object()
 FoundValue = tuple[int, object]
@@ -135,8 +140,9 @@ def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str
     for part, line, one in found:
         if (number := _number(one)) is None:
             said = "null" if one is None else str(one)[:40]
-            is_whole = "(" not in entry.get("regex", "(")
-            remedy = ": write ( ) around the number in 'regex'" if is_whole else ""
+            groups = len(_GROUP.findall(entry["regex"])) if "regex" in entry else 1
+            remedy = "" if groups == 1 else ": write ( ) around the number in 'regex'"
+            remedy += " alone, and (?: ) around other parts" if groups > 1 else ""
             raise _NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits{remedy}")
         numbers.append(number)
     if not numbers:
@@ -233,7 +239,7 @@ def _file(entry: ResultEntry, outputs: Outputs) -> str:
 
 
 def _tell_position(entry: ResultEntry) -> str:
-    return f"'{entry['file']}'" if "file" in entry else f"the output of the {entry.get('of', 'command')}"
+    return f"'{entry['file']}'" if "file" in entry else f"{OF_OUTPUT} {entry.get('of', 'command')}"
 
 
 def _find(entry: ResultEntry, text: str) -> Iterator[FoundValue]:

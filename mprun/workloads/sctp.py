@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -69,6 +69,11 @@ RtoMin = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, _RTO_MINS_NS.__contain
 class Entry(ServedEntry):
     """Bulk transfer over one SCTP association, with CMT over all its paths."""
 
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        **ServedEntry.ELSEWHERE,
+        "congestion": "is no key here: an association has the congestion control of SCTP (RFC 9260), and 'cmt' says "
+        "how several paths share it",
+    }
     tool: Literal["sctp"]
     protocol: Literal["sctp"] = "sctp"
     """The transport protocol."""

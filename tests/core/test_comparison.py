@@ -13,6 +13,8 @@ import pytest
 
 from mprun.api import Sweep
 from mprun.cli.compare import _find_alone
+from mprun.cli.compare import _show as show_pair
+from mprun.cli.verify import _show_metrics as show_metrics
 from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import column_of, find_lacking, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
@@ -31,6 +33,7 @@ from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
 from mprun.reports.metrics import format_mean
 from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
+from mprun.sweeps.operands import Operands, SidePair
 from mprun.workloads import iperf3, reqres
 from tests.summaries import PASSED, make_cell
 
@@ -384,3 +387,18 @@ def test_a_folded_description_is_one_line() -> None:
         "xp.yaml: -description: one path",
         "xp.yaml: +description: two paths of a round-trip time of 40 ms",
     ]
+
+
+def test_the_inputs_that_differ_are_shown_before_the_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = (side(1.0), side(2.0))
+    operands = Operands(("a", "b"), ((sides[0],), (sides[1],)), {}, ["rr: rr.c differs"])
+    show_pair(SidePair(operands, [compared(*sides)], []), show_all=False, confidence=0.95)
+    text = capsys.readouterr().out
+    assert text.index("rr.c differs") < text.index("▲" if "▲" in text else "bulk.goodput  ")
+
+
+def test_verify_shows_the_change_of_a_share_in_points(capsys: pytest.CaptureFixture[str]) -> None:
+    """It showed 50 % of the share, where `compare` showed points."""
+    one = ComparedMetric({}, "bulk.share.a", "share", 0.2, 0.3, (1, 1), None, None)
+    show_metrics("then", [one])
+    assert "+10.0 points" in capsys.readouterr().out

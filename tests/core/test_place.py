@@ -169,9 +169,17 @@ def test_commands_need_consent_and_root_needs_more(monkeypatch: pytest.MonkeyPat
     for consent, engine, user, lacking in cases:
         monkeypatch.setattr("os.geteuid", lambda user=user: user)
         if lacking is None:
-            refuse_commands(spec, consent, engine)
+            refuse_commands([spec], consent, engine)
             continue
         with pytest.raises(SpecError) as refused:
-            refuse_commands(spec, consent, engine)
+            refuse_commands([spec], consent, engine)
         assert refused.value.problems[0].startswith(f"this experiment runs commands of its own{lacking}")
         assert refused.value.problems[1:] == ("it: client: id",)
+    others = []
+    for number in range(22):
+        (tmp_path / "xp.yaml").write_text(COMMANDS.replace("id", f"id, '{number}'"))
+        others.append(load("topo", "xp").spec)
+    with pytest.raises(SpecError) as refused:
+        refuse_commands([spec, spec, *others], Consent(), "virtual")
+    told = refused.value.problems[1:]
+    assert (told[:2], told[20:]) == (("it: client: id", "it: client: id 0"), ("and 3 more",))

@@ -361,6 +361,9 @@ class ReseedEntry(FileModel):
 class RepeatEntry(FileModel):
     """The number of runs of each cell of a sweep, and the variations between them."""
 
+    ELSEWHERE = dict.fromkeys(
+        ("seeds",), "is no key: each run has a seed of its own, so write 'runs: 3', and 'seed' for the first"
+    )
     seed: Annotated[int, SEED] = DEFAULT_SEED
     """The seed of all randomness."""
     runs: Annotated[int, RUNS] | None = Field(None, examples=[5])

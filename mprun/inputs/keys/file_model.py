@@ -301,7 +301,10 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
             return f"{name_value(value)} is not known here: did you mean '{meant}'?"
         if path[-1] == "protocol" and value == "quic":
             return "'quic' is a tool and no transport protocol here: write 'tool: quic'"
-        return f"{name_value(value)} is not known here{name_nearest(value, known, 'write one of')}"
+        # p90 is no slip of p99
+        is_of_form = any(re.sub("[0-9]+", "", str(value)) == re.sub("[0-9]+", "", one) for one in known)
+        hint = f"; write one of: {', '.join(known)}" if is_of_form else name_nearest(value, known, "write one of")
+        return f"{name_value(value)} is not known here{hint}"
     if kind in _WANTED:
         what, advice = _WANTED[kind]
         field = fields_of(owner).get(_key_of(path))

@@ -75,7 +75,7 @@ def advise_list(key: str, value: object, keys: Collection[str]) -> str | None:
                 return f"put '- ' before '{name}' and indent the other keys, or put [ ] around {{ }}"
             entry = write_entry(key, name, below, keys)
             return entry and f"write '- {entry}'"
-        case False:
+        case False | "none" | "nothing":
             return f"write '{key}: []' for none"
         case str() if keys:
             entry = write_out(key, value)

@@ -115,6 +115,8 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
     if len(header) == 1 and header[0][:1].isdigit():
         told = f"'{header[0][:40]}' is no header, so this is a trace"
         raise TraceError(line, f"{told}: write 'trace: FILE', and for rates 'format: rates' too")
+    if len(header) > 1 and "at" not in header and {name.partition(".")[0] for name in header[1:]} <= {*properties}:
+        raise TraceError(line, f"has times in a column '{header[0]}': write 'at' in its place")
     if header[:1] != ["at"] or len(header) < 2:
         other = "" if len(header) < 2 or header[0][:1].isdigit() else f"; for a table with other names, {_IMPORT}"
         raise TraceError(1, f"has no header: write 'at' and names of properties, as in 'at,rate,delay'{other}")

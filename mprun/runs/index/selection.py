@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from mprun.errors import SpecError, refusing
 from mprun.model.frozen import Frozen
-from mprun.model.metric import UNITS, Unit
+from mprun.model.metric import UNITS
 from mprun.model.problem import list_names, name_nearest
 from mprun.model.run_files import LABEL
 from mprun.model.run_summary import MetricValue
@@ -240,7 +240,7 @@ def _compare(
 
 def _evaluate(statement: Expression, chosen: Sequence[int], source: _Listed) -> tuple[list[int], str]:
     """Return the runs for which a statement holds, and a note on runs for which it cannot be computed."""
-    check(statement, lambda reference: _unit_of(reference, source))
+    check(statement, lambda reference: _find_value(reference, source))
     needed = [source.values(reference.name) for reference in statement.references()]
     kept: list[int] = []
     problems: list[str] = []
@@ -257,16 +257,16 @@ def _evaluate(statement: Expression, chosen: Sequence[int], source: _Listed) -> 
     return kept, f"--where {statement.text}: has no value for {problems[0]}{more}"
 
 
-def _unit_of(reference: Reference, source: _Listed) -> Unit:
-    """Return the kind of the unit of the first run that has a value. Raises UnknownName."""
+def _find_value(reference: Reference, source: _Listed) -> Value:
+    """Return the value of the first run that has one. No run has a share above the whole. Raises UnknownName."""
     if any(segment.conditions for segment in reference.segments):
         raise UnknownName("conditions in brackets choose no runs: write each as a --where of its own")
     values = source.values(reference.name)
-    found = next((value for cell in values.values() if (value := to_value(cell)) is not None), None)
-    if found is None:
+    known = [value for cell in values.values() if (value := to_value(cell)) is not None]
+    if not known:
         example = _spell_cell(next(iter(values.values()), "VALUE"))
         raise UnknownName(f"is a text: compare it as in '{reference.name}={example}'")
-    return found.unit
+    return replace(known[0], is_part=all(value.amount <= 1 for value in known))
 
 
 def _value(number: int, source: _Listed, reference: Reference) -> Value:

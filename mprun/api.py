@@ -105,7 +105,7 @@ class Figure(Frozen):
         return self.svg
 
 
-class Result(Frozen):
+class _Result(Frozen):
     """A run or a sweep."""
 
     if not TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Result(Frozen):
             raise AttributeError(f"a {type(self).__name__} has no '{name}': it has {known}")
 
 
-class Run(Result):
+class Run(_Result):
     """A run.
 
     - summary: the content of `summary.json`, as a mapping for notebooks.
@@ -157,7 +157,7 @@ class Run(Result):
         return [_paint(chart) for chart in charts_of(RunDirectory(self.folder or self.path))]
 
 
-class Sweep(Result):
+class Sweep(_Result):
     """A sweep.
 
     cells: a table with a row for each run: the values of its cell, its seed, its status, and its metrics, with units in

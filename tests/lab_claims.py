@@ -28,7 +28,7 @@ def check_claims(lab: Lab) -> None:
     swept = {sweep.name: sweep.load()[0] for sweep in lab.sweeps}
     for n, claim in enumerate(lab.claims):
         try:
-            check_units(claim.holds, lambda reference: _unit_of(reference, loaded, swept))
+            check_units(claim.holds, lambda reference: Value((), _unit_of(reference, loaded, swept)))
         except ExpressionError as error:
             document.refuse(("claims", n, "holds"), str(error))
     for n, figure in enumerate(lab.figures):
@@ -99,7 +99,7 @@ def check_figure(figure: StudyFigure, unit_of: Callable[[Reference], Unit]) -> I
 
     for n, one in enumerate(figure.entry.checks):
         try:
-            check_units(one.holds, unit)
+            check_units(one.holds, lambda reference: Value((), unit(reference)))
         except ExpressionError as error:
             yield ("checks", n, "holds"), str(error)
     for text in figure.reasons:

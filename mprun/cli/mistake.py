@@ -167,6 +167,8 @@ def _advise_extra(text: str, command: click.Command, context: click.Context) -> 
         return "write NAME=VALUE without spaces"
     if unset:
         return f"write '-p {unset[-1]}={first}'"
+    if columns := context.params.get("columns"):
+        return f"write '--columns {','.join([*columns, *text.split()])}'"
     if first in _SENTENCES:
         return _SENTENCES[first]
     is_result = first.startswith("latest") or os.path.isdir(first)

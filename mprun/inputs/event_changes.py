@@ -303,8 +303,8 @@ class Timeline:
             self._document.refuse(position, message)
             return
         if entry.format == "rates" and "interval" not in entry.model_fields_set:
-            each, whole = TIME.render(entry.interval), TIME.render(trace.period_ns)
-            message = f"is missing, so that each rate holds for {each} and the trace lasts {whole}"
+            each, period = TIME.render(entry.interval), TIME.render(trace.period_ns)
+            message = f"is missing, so that each rate holds for {each} and the trace lasts {period}"
             self._document.warn((*position[:2], "interval"), f"{message}: write it, as in 'interval: {each}'")
         steps = trace_file.keep_changes(_repeat(trace.rates, trace.period_ns, entry))
         yield {

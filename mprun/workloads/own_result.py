@@ -56,7 +56,7 @@ class _NotFound(Exception):
 
 
 class OwnResults(NamedTuple):
-    """What an entry takes from the output of its own programs.
+    """The metrics and tables that an entry takes from the output of its own programs.
 
     - values: by metric, in base units.
     - tables: by name, with times in s from time zero.

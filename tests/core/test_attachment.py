@@ -342,7 +342,7 @@ def test_a_comparison_names_an_attached_file_that_differs(tmp_path: Path) -> Non
 
 
 def test_the_inputs_of_a_sweep_have_the_files_of_all_cells(tmp_path: Path) -> None:
-    """Those of the first cell alone were kept, so that a change of another was no difference."""
+    """Files of the first cell alone were kept, so that a change of another file was no difference."""
     for name in ("a", "b"):
         (tmp_path / f"{name}.rates").write_text("10mbit\n")
     event = "{link: path0, trace: '{{ t }}.rates', format: rates, interval: 1s}"

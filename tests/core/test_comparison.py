@@ -398,7 +398,7 @@ def test_the_inputs_that_differ_are_shown_before_the_cells(capsys: pytest.Captur
 
 
 def test_verify_shows_the_change_of_a_share_in_points(capsys: pytest.CaptureFixture[str]) -> None:
-    """It showed 50 % of the share, where `compare` showed points."""
+    """The command showed 50 % of the share, where `compare` showed points."""
     one = ComparedMetric({}, "bulk.share.a", "share", 0.2, 0.3, (1, 1), None, None)
     show_metrics("then", [one])
     assert "+10.0 points" in capsys.readouterr().out

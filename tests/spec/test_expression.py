@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
+from mprun.model.metric import Metric
 from mprun.statements.evaluation import check, evaluate
 from mprun.statements.expression import (
     Condition,
@@ -174,9 +177,28 @@ def test_what_has_no_value(text: str, at: str, message: str) -> None:
 
 
 def test_dimensions_are_checked_before_anything_is_measured() -> None:
-    check(parse("mptcp.bulk.goodput / (tcp.bulk.goodput - tcp.bulk.goodput) > 2"), lambda _: "rate")
+    check(parse("mptcp.bulk.goodput / (tcp.bulk.goodput - tcp.bulk.goodput) > 2"), lambda _: Value((), "rate"))
     with pytest.raises(ExpressionError, match="a rate cannot be compared with a time"):
-        check(parse("a.b >= 3ms"), lambda _: "rate")
+        check(parse("a.b >= 3ms"), lambda _: Value((), "rate"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "bound", "is_odd"),
+    [
+        (Metric("ratio", ""), "5", True),
+        (Metric("ratio", ""), "50", True),
+        (Metric("ratio", ""), "1", False),
+        (Metric("ratio", ""), "5%", False),
+        (Metric("ratio", "", may_exceed=True), "1.5", False),
+        (Metric("ratio", "", is_free=True), "5", False),
+        (Metric("ratio", "", is_free=True), "50", True),
+        (Metric("count", ""), "5", False),
+    ],
+)
+def test_a_bare_number_beside_a_share(metric: Metric, bound: str, is_odd: bool) -> None:
+    """`loss < 5` was always true."""
+    with pytest.raises(ExpressionError, match="would be") if is_odd else nullcontext():
+        check(parse(f"a.loss < {bound}"), lambda _: metric)
 
 
 @pytest.mark.parametrize("text", ["(" * 1000 + "1", "not " * 400 + "1 < 2", "-" * 1000 + "1 < 2", "1" * 3000])

@@ -10,7 +10,7 @@ import pytest
 
 from mprun.agent import sysctl
 from mprun.compile import allocate, compile_plan
-from mprun.engines import trial, virtual
+from mprun.engines import agent_process, trial, virtual
 from mprun.engines.capability import missing_sysctls
 from mprun.engines.machine_mptcp import (
     NO_SCHEDULER,
@@ -240,7 +240,7 @@ def test_the_filter_of_each_cell_is_checked(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(trial, "ask", answer)
     monkeypatch.setattr(trial, "find_kernel", lambda name: Kernel(name, "", "7", "", "", 0, "", 0.0))
-    monkeypatch.setattr(trial, "find_program", lambda _: "tcpdump")
+    monkeypatch.setattr(agent_process, "find_program", lambda _: "tcpdump")
     refused, lacking = trial.find_refusals(cells, "default", for_run=False)
     assert (refused, lacking) == ({("capture", 0, "filter"): "is no filter for tcpdump: syntax error"}, {})
 

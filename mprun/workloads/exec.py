@@ -205,5 +205,5 @@ def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
                 if "server" in flow.options:
                     is_named = any("{port}" in word for word in _words(flow, "command"))
                     refused = "" if is_named else "; the command does not name the server's port: write '{port}'"
-            return f"; it printed (logs/{flow.name}.{stream}): {printed}{refused}"
+            return f"; the command printed (logs/{flow.name}.{stream}): {printed}{refused}"
     return ""

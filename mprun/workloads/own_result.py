@@ -141,8 +141,9 @@ def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str
         if (number := _number(one)) is None:
             said = "null" if one is None else str(one)[:40]
             groups = len(_GROUP.findall(entry["regex"])) if "regex" in entry else 1
-            remedy = "" if groups == 1 else ": write ( ) around the number in 'regex'"
-            remedy += " alone, and (?: ) around other parts" if groups > 1 else ""
+            remedy = "" if groups else ": write ( ) around the number in 'regex'"
+            if groups > 1:
+                remedy = ": in 'regex', write ( ) around the number alone, and (?: ) around other parts"
             raise _NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits{remedy}")
         numbers.append(number)
     if not numbers:

@@ -83,8 +83,8 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
         ),
         (
             {"regex": "(latency|rtt): ([0-9.]+) ms"},
-            "metric 'own': line 2 of the output of the command: 'latency' is no number that fits: write ( ) around the "
-            "number in 'regex' alone, and (?: ) around other parts",
+            "metric 'own': line 2 of the output of the command: 'latency' is no number that fits: in 'regex', write "
+            "( ) around the number alone, and (?: ) around other parts",
         ),
         ({"json": "end.x.y"}, "metric 'own': no number for 'end.x.y' in the output of the command"),
         (
@@ -95,29 +95,32 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
     ],
 )
 def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict[str, Any], error: str) -> None:
-    assert read({"name": "own", **metric}, f=CSV).error == f"{error}; it printed (logs/bulk.err): latency: 99 ms"
+    assert (
+        read({"name": "own", **metric}, f=CSV).error == f"{error}; the command printed (logs/bulk.err): latency: 99 ms"
+    )
 
 
 @pytest.mark.parametrize(
     ("more", "printed", "told"),
     [
-        ({}, {"bulk": "took 3 ms"}, "; it printed (logs/bulk.out): took 3 ms"),
+        ({}, {"bulk": "took 3 ms"}, "; the command printed (logs/bulk.out): took 3 ms"),
         ({}, {}, ""),
         (
             {"command": ["c", "5000"], "server": ["s"]},
             {"bulk.err": "connect: Connection refused"},
-            "; it printed (logs/bulk.err): connect: Connection refused; the command does not name the server's port: "
-            "write '{port}'",
+            "; the command printed (logs/bulk.err): connect: Connection refused; the command does not name the server's "
+            "port: write '{port}'",
         ),
         (
             {"command": ["c", "{port}"], "server": ["s"]},
             {"bulk.err": "connect: Connection refused"},
-            "; it printed (logs/bulk.err): connect: Connection refused",
+            "; the command printed (logs/bulk.err): connect: Connection refused",
         ),
         (
             {},
             {"bulk.err": "connect: Connection refused"},
-            "; it printed (logs/bulk.err): connect: Connection refused; the entry has no 'server', and nothing listens",
+            "; the command printed (logs/bulk.err): connect: Connection refused; the entry has no 'server', and nothing "
+            "listens",
         ),
     ],
 )
@@ -160,7 +163,7 @@ def test_one_of_several_values_that_is_no_number(
 ) -> None:
     result = read({"name": "own", "file": "f", "take": take, **way}, f=text)
     expected = f"metric 'own': line {line} of 'f': '{value}' is no number that fits"
-    assert result.error == f"{expected}; it printed (logs/bulk.err): latency: 99 ms"
+    assert result.error == f"{expected}; the command printed (logs/bulk.err): latency: 99 ms"
 
 
 def test_lines_that_are_no_whole_json_are_skipped_with_a_warning() -> None:

@@ -108,8 +108,8 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
         (
             {"command": ["c", "5000"], "server": ["s"]},
             {"bulk.err": "connect: Connection refused"},
-            "; the command printed (logs/bulk.err): connect: Connection refused; the command does not name the server's "
-            "port: write '{port}'",
+            "; the command printed (logs/bulk.err): connect: Connection refused; the command does not name the "
+            "server's port: write '{port}'",
         ),
         (
             {"command": ["c", "{port}"], "server": ["s"]},
@@ -119,8 +119,8 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
         (
             {},
             {"bulk.err": "connect: Connection refused"},
-            "; the command printed (logs/bulk.err): connect: Connection refused; the entry has no 'server', and nothing "
-            "listens",
+            "; the command printed (logs/bulk.err): connect: Connection refused; the entry has no 'server', and "
+            "nothing listens",
         ),
     ],
 )

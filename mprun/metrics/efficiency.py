@@ -21,6 +21,7 @@ from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, S
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.readings import Readings, name_metrics
 from mprun.metrics.series import FlowConnections
+from mprun.metrics.shortfall import count_drops, disturb, explain_queue
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import OF_CONNECTIONS
@@ -126,11 +127,14 @@ def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readi
 
 
 def explain_efficiency(
-    one: FlowConnections, sockets: polars.DataFrame, efficiency: MetricValue | None, evidence: Evidence
+    one: FlowConnections,
+    tables: Mapping[str, polars.DataFrame],
+    efficiency: MetricValue | None,
+    evidence: Evidence,
 ) -> Readings:
     """Explain why a flow of MPTCP got less than its best path gives: a warning if a cause is known, else a note.
 
-    efficiency: the flow's efficiency.best; None if it has none.
+    tables: the samples. efficiency: the flow's efficiency.best; None if it has none.
     """
     flow, is_forward = one.flow, counts_forward(one.flow, goes_forward(subflows_of(one.connections)))
     capacity = find_capacity(evidence.intent, flow, is_forward)
@@ -138,6 +142,8 @@ def explain_efficiency(
         return Readings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
     counters = [evidence.agent.counters_of(host) for host in (sender, receiver)]
+    path = next(path for path in flow.paths if path.name in capacity.best_paths)
+    there = list(cross(evidence.intent, flow, path, is_forward))
     limits = LimitedFlow(
         sender,
         receiver,
@@ -145,19 +151,23 @@ def explain_efficiency(
         sum(counted.get("TcpExtTCPMemoryPressures", 0) for counted in counters),
         is_left_alone(*counters),
         next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
+        disturb(there),
     )
-    samples = list(_find_samples(one, is_forward, sockets, evidence.observation))
+    samples = list(_find_samples(one, is_forward, tables["sockets"], evidence.observation))
     unused = _explain_unused(one, capacity.best_paths, evidence.observation)
     text, is_known = (unused, False) if unused else explain_rate(efficiency.value, samples, capacity.best_paths, limits)
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
-    path = next(path for path in flow.paths if path.name in capacity.best_paths)
-    mtu = min(crossing.link.mtu for crossing in cross(evidence.intent, flow, path, is_forward))
+    mtu = min(crossing.link.mtu for crossing in there)
     began_ns, ended_ns = _find_span(one)
-    usual = find_usual(mtu, capacity.best * path.rtt_ns / 8e9, path.rtt_ns / max(1, ended_ns - began_ns))
+    bdp_bytes = capacity.best * path.rtt_ns / 8e9
+    usual = find_usual(mtu, bdp_bytes, path.rtt_ns / max(1, ended_ns - began_ns))
     if efficiency.value >= GOOD * usual:
         return Readings()
+    queue = None if unused or limits.is_disturbed else explain_queue(there, bdp_bytes, count_drops(tables))
+    if queue:
+        return Readings(warnings=(f"{told}: {queue}",))
     text += tell_headers(mtu)
     # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
     if flow.group is not None or (len(samples) < LEAST_SAMPLES and not evidence.expects(flow.name)):

@@ -91,6 +91,7 @@ class LimitedFlow(Frozen):
     - pressures: the number of times that TCP came under memory pressure.
     - is_left_alone: the receiver has fallen back to TCP, and the sender still uses MPTCP.
     - own_key: the key of the flow that fixes its buffers, so that the hosts' sysctls have no effect; empty without one.
+    - is_disturbed: the file asks for losses, or for packets out of order, on the best path.
     """
 
     sender: str
@@ -99,6 +100,7 @@ class LimitedFlow(Frozen):
     pressures: int
     is_left_alone: bool = False
     own_key: str = ""
+    is_disturbed: bool = False
 
 
 def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
@@ -149,7 +151,7 @@ def explain_rate(
     cause = max(CAUSES, key=lambda name: counts[name])
     least = LEAST_PART * (1 - efficiency) * total
     if counts[cause] < least:
-        return _explain_nothing(counts, total, least, paths), False
+        return _explain_nothing(counts, total, least, paths, limits), False
     states = [state for one, state in known if one == cause]
 
     def mean(name: str) -> str:
@@ -177,11 +179,11 @@ def explain_rate(
     ), True
 
 
-def _explain_nothing(counts: Counter[Cause], total: int, least: float, paths: str) -> str:
+def _explain_nothing(counts: Counter[Cause], total: int, least: float, paths: str, limits: LimitedFlow) -> str:
     """Return the sentence for samples where none of the four causes was found."""
     if counts["program"] >= least:
         return f"its program had nothing to send in {counts['program']} of {total} samples"
-    return (
-        f"no cause found among send buffer, receive window, memory and scheduler: the congestion window on {paths} was "
-        f"full in {counts['congestion']} of {total} samples"
-    )
+    full = f"the congestion window on {paths} was full in {counts['congestion']} of {total} samples"
+    if limits.is_disturbed:
+        return f"{full}, and losses or reordered packets, which the file asks for there, make it smaller"
+    return f"no cause found among queue, send buffer, receive window, memory and scheduler: {full}"

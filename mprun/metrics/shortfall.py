@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -87,8 +87,13 @@ class _Scene(Frozen):
     @property
     def is_disturbed(self) -> bool:
         """Return whether the file asks for losses, or for packets out of order."""
-        ways = [one.way for one in (*self.there, *self.back)]
-        return any(way.loss or way.duplicate or way.corrupt or way.reorder or way.jitter for way in ways)
+        return disturb((*self.there, *self.back))
+
+
+def disturb(ways: Iterable[LinkWay]) -> bool:
+    """Return whether the file asks for losses, or for packets out of order, on one of these links."""
+    found = (one.way for one in ways)
+    return any(way.loss or way.duplicate or way.corrupt or way.reorder or way.jitter for way in found)
 
 
 def explain_shortfall(
@@ -104,8 +109,8 @@ def explain_shortfall(
     told = (
         f"{flow.name}: {scene.got / 1e6:.3g} of {scene.rate / 1e6:.4g} Mbit/s on {scene.path.name} in its last third: "
     )
-    drops = _count_drops(tables)
-    if cause := _explain_queue(scene, drops):
+    drops = count_drops(tables)
+    if cause := None if scene.is_disturbed else explain_queue(scene.there, scene.bdp_bytes, drops):
         return Readings(warnings=(told + cause,))
     samples = list(_find_samples(scene, tables))
     if flow.protocol in ("tcp", "mptcp"):
@@ -197,7 +202,7 @@ def _name(one: LinkWay) -> tuple[str, str]:
     return one.link.name, one.direction
 
 
-def _count_drops(tables: Mapping[str, polars.DataFrame]) -> Counter[tuple[str, str]]:
+def count_drops(tables: Mapping[str, polars.DataFrame]) -> Counter[tuple[str, str]]:
     """Return the packets that the queue of each direction of a link dropped."""
     drops: Counter[tuple[str, str]] = Counter()
     if "queues" in tables:
@@ -210,17 +215,15 @@ def _sum(drops: Counter[tuple[str, str]], scene: _Scene) -> int:
     return sum(drops[_name(one)] for one in (*scene.there, *scene.back))
 
 
-def _explain_queue(scene: _Scene, drops: Counter[tuple[str, str]]) -> str | None:
+def explain_queue(there: Iterable[LinkWay], bdp_bytes: float, drops: Counter[tuple[str, str]]) -> str | None:
     """Return the sentence for a queue on the data's way that is too short and dropped; None if there is none."""
-    if scene.is_disturbed:
-        return None
-    for one in scene.there:
+    for one in there:
         queue, dropped = one.way.queue, drops[_name(one)]
         if queue is None or not dropped or queue.discipline != "fifo":
             continue
         held_bytes = queue.size_bytes(one.link.frame_bytes)
-        if held_bytes < SHORT_QUEUE * scene.bdp_bytes:
-            holds, needed = (size / one.link.frame_bytes for size in (held_bytes, scene.bdp_bytes))
+        if held_bytes < SHORT_QUEUE * bdp_bytes:
+            holds, needed = (size / one.link.frame_bytes for size in (held_bytes, bdp_bytes))
             return (
                 f"the queue of '{one.link.name}' {one.direction} holds {holds:.3g} packets and dropped {dropped}, and "
                 f"the path's BDP is {needed:.0f} packets. Remedy: write 'queue: 1bdp'"

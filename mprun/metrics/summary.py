@@ -116,7 +116,7 @@ def _use_samples(
         if one.flow.protocol == "mptcp" and "sockets" in sampled:
             efficiency = metrics.get(f"{one.flow.name}.efficiency.best")
             found.append(measure_preference(one, sampled["sockets"]))
-            found.append(explain_efficiency(one, sampled["sockets"], efficiency, evidence))
+            found.append(explain_efficiency(one, sampled, efficiency, evidence))
     if "cpu" in sampled:
         found.append(measure_cpu(evidence.agent.processes, sampled["cpu"]))
     return found

@@ -78,7 +78,14 @@ def test_a_cause_accounts_for_half_of_what_is_missing() -> None:
     told, is_known = explain_rate(0.2, [FULL] * 7 + [BUSY] * 13, BEST, LIMITS)
     assert not is_known
     assert told.endswith("the congestion window on fast was full in 13 of 20 samples")
-    assert told.startswith("no cause found among send buffer, receive window, memory and scheduler")
+    assert told.startswith("no cause found among queue, send buffer, receive window, memory and scheduler")
+    lossy = LimitedFlow("client", "server", "default", 0, is_disturbed=True)
+    told, is_known = explain_rate(0.2, [FULL] * 7 + [BUSY] * 13, BEST, lossy)
+    assert not is_known
+    assert told == (
+        "the congestion window on fast was full in 13 of 20 samples, and losses or reordered packets, which the file "
+        "asks for there, make it smaller"
+    )
 
 
 def test_every_cause_is_named_with_its_figures() -> None:

@@ -21,10 +21,12 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(mprun: Callable[..., Result], tmp_path: Path) -> Run:
-    """Return a function that runs flows from client to server over one path."""
+    """Return a function that runs flows, which have a name, from client to server over one or several paths."""
 
-    def measure(path: dict[str, str], *flows: dict[str, Any], hosts: dict[str, Any] | None = None) -> Result:
-        (tmp_path / "topo.yaml").write_text(yaml.safe_dump({"version": 1, "topology": "multi-path", "paths": [path]}))
+    def measure(path: dict[str, str], *given: dict[str, Any], hosts: dict[str, Any] | None = None) -> Result:
+        paths = [path, *(one for one in given if "name" not in one)]
+        flows = [one for one in given if "name" in one]
+        (tmp_path / "topo.yaml").write_text(yaml.safe_dump({"version": 1, "topology": "multi-path", "paths": paths}))
         duration = "10s" if path["rtt"] == LONG["rtt"] else "5s"
         traffic = [{"from": "client", "to": "server", "duration": duration, **flow} for flow in flows]
         traffic = [{key: value for key, value in flow.items() if value is not None} for flow in traffic]
@@ -76,6 +78,16 @@ def test_a_short_queue(run: Run) -> None:
     assert "the queue of 'path0' forward holds 5 packets and dropped" in warning
     assert warning.endswith("the path's BDP is 413 packets. Remedy: write 'queue: 1bdp'")
     assert warnings_of(run({**FAT, "queue": "1bdp"}, flow)) == []
+
+
+def test_a_short_queue_under_several_subflows(run: Run) -> None:
+    """MPTCP over several paths names the queue of its best path, as a flow over one path does."""
+    flow = {"name": "bulk", "tool": "iperf3", "protocol": "mptcp"}
+    mesh = {host: {"mptcp": {"path_manager": "fullmesh"}} for host in BOTH}
+    found = run({**FAT, "queue": "5packets"}, {"rate": "10mbit", "rtt": "50ms"}, flow, hosts=mesh)
+    [warning] = [text for text in found.summary["warnings"] if "of its best path's rate" in text]
+    assert "the queue of 'path0' forward holds 5 packets and dropped" in warning
+    assert warning.endswith("the path's BDP is 413 packets. Remedy: write 'queue: 1bdp'")
 
 
 def test_buffers_of_the_kernels_sctp(run: Run) -> None:

@@ -118,16 +118,16 @@ def measure_handover(flow: AddressedFlow, connections: Sequence[Connection], evi
             if handover is not None:
                 handovers.append((failure, handover))
     every = subflows_of(connections)
-    sender = evidence.intent.host(flow.source if goes_forward(every) else flow.destination)
-    return _tell_handover(flow, handovers, sender)
+    name = flow.source if goes_forward(every) else flow.destination
+    return _tell_handover(flow, handovers, evidence.intent.host(name), name)
 
 
 def _tell_handover(
-    flow: AddressedFlow, handovers: Sequence[tuple[PathFailure, Handover]], sender: HostSpec | None
+    flow: AddressedFlow, handovers: Sequence[tuple[PathFailure, Handover]], sender: HostSpec | None, name: str = ""
 ) -> Readings:
     """Return handover.gap and handover.time, the largest of all hand-overs.
 
-    sender: the settings of the host that sent more over MPTCP; None for other transports.
+    sender: the settings of the host that sent more over MPTCP; None for other transports. name: of this host.
     """
     if not handovers:
         return Readings()
@@ -136,7 +136,7 @@ def _tell_handover(
     if sender is not None:
         given = (dict(sender.sysctl).get(STALE_LOSSES), sender.mptcp.scheduler)
     backups = [path.name for path in flow.paths if path.backup]
-    text = explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given)
+    text = explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given, host=name)
     values = {"handover.gap": max(one.gap_ns for _, one in handovers) / 1e9, "handover.time": worst.time_ns / 1e9}
     warnings = (f"{flow.name}: {text}",) if text else ()
     return Readings(name_metrics(flow.name, values, OF_HANDOVER), warnings=warnings)
@@ -149,6 +149,7 @@ def explain_handover(
     backups: Sequence[str],
     stale_losses: str | None = None,
     scheduler: str | None = None,
+    host: str = "",
 ) -> str | None:
     """Return why the data of a connection waited long after the failure of a path; None if it did not.
 
@@ -157,6 +158,7 @@ def explain_handover(
 
     - backups: the paths that are used if no other path is left.
     - stale_losses, scheduler: the settings of the sender's host; None for another transport than MPTCP.
+    - host: the name of the sender's host.
     """
     allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
     is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1
@@ -172,6 +174,6 @@ def explain_handover(
     if not allowed:
         return f"{waited}: with {STALE_LOSSES}=0 a subflow never counts as stale, and {meanwhile}"
     return (
-        f"{waited}: a subflow counts as stale after {allowed} of them in a row ({STALE_LOSSES}={allowed}), and until "
-        f"then {meanwhile}"
+        f"{waited}: a subflow counts as stale after {allowed} of them in a row ({STALE_LOSSES}={allowed} of '{host}', "
+        f"which sends), and until then {meanwhile}"
     )

@@ -177,7 +177,7 @@ def test_handover_of_known_standstills(
             ["path1"],
             "20",
             "default",
-            "(net.mptcp.stale_loss_cnt=20), and until then backup path1 gets only",
+            "(net.mptcp.stale_loss_cnt=20 of 'server', which sends), and until then backup path1 gets only",
         ),
         (1120, True, ["path1"], "1", "default", None),
         (
@@ -196,6 +196,6 @@ def test_handover_of_known_standstills(
 def test_a_late_handover_names_its_cause(
     time_ms: int, is_over: bool, backups: list[str], stale: str | None, scheduler: str, said: str | None
 ) -> None:
-    text = explain_handover("path0", time_ms * MS, is_over, backups, stale, scheduler)
+    text = explain_handover("path0", time_ms * MS, is_over, backups, stale, scheduler, "server")
     assert (text is None) == (said is None)
     assert said is None or (text is not None and said in text)

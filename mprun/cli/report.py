@@ -37,7 +37,7 @@ def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: fl
         path = _report_several(parent, names, confidence)
     else:
         path = _report_one(parent, names[0] if names else "latest", confidence)
-    click.echo(path)
+    click.echo(options.spell_path(path))
     if is_shown:
         options.launch(path)
 

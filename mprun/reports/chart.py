@@ -195,7 +195,9 @@ class _Painting:
         for n, axes in enumerate(shown):
             below = n + across < len(chart.panels)
             if not below:
-                axes.set_xlabel(self._x.title)
+                bend = f"±{self._x([1.0])[0]:g} {self._x.unit}"
+                bent = f"\nlinear up to {bend}, then logarithmic" if axes.get_xscale() == "symlog" else ""
+                axes.set_xlabel(self._x.title + bent)
                 axes.xaxis.set_tick_params(labelbottom=True)
             if n % across == 0 and chart.form != "effect":
                 axes.set_ylabel(self._y.title)

@@ -192,6 +192,7 @@ def test_effects_are_painted_with_their_numbers(layout: Any) -> None:
     assert svg == paint(chart, layout, ("svg",))["svg"]
     words = {text for node in ElementTree.fromstring(svg).iter() if (text := (node.text or "").strip())}
     assert {"f.delay", "+50.0", "-75.0", "better", "worse", "neither", "B", "C"} <= words
+    assert "linear up to ±100 %, then logarithmic" in words
 
 
 def call(*words: str) -> Result:

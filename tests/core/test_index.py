@@ -279,8 +279,8 @@ def test_runs_of_sweeps_on_demand(tmp_path: Path) -> None:
     assert [row.entry.name for row in list_runs(folder).rows] == [sweep.name]
     refused = call("-o", folder, "--where", "cc=reno")
     assert str(refused.exception) == (
-        "--where cc=reno: no run has a parameter or metric 'cc'; there are no parameters; there are no metrics; "
-        "--all adds the runs of sweeps"
+        "--where cc=reno: no run has a parameter or metric 'cc'; fields: name, status, engine, seed; "
+        "there are no parameters; there are no metrics; --all adds the runs of sweeps"
     )
     shutil.rmtree(sweep)
     copy_run(folder)
@@ -328,7 +328,8 @@ def test_statements_choose_runs(runs: Path, where: list[str], found: str) -> Non
         ),
         (
             "x=1",
-            "--where x=1: no run has a parameter or metric 'x'; parameters: count, rate, scheduler; "
+            "--where x=1: no run has a parameter or metric 'x'; fields: name, status, engine, seed; parameters: count, "
+            "rate, scheduler; "
             "metrics: bulk.delay, bulk.goodput, bulk.subflows",
         ),
         (

@@ -123,7 +123,8 @@ class _Listed:
             raise UnknownName(f"no run has a label: `mprun run --label TEXT` gives one{self.lacking}")
         hint = name_nearest(name, known, "names")
         if not hint.startswith(":"):
-            hint = f"{list_names(parameters, 'parameters')}{list_names(metrics, 'metrics')}"
+            own = f"{list_names(parameters, 'parameters')}{list_names(metrics, 'metrics')}"
+            hint = f"; fields: {', '.join(FIELDS)}{own}"
         raise UnknownName(f"no run has a parameter or metric '{name}'{hint}{self.lacking}")
 
 

@@ -31,7 +31,7 @@ _NEWEST = "`latest` is the newest run, and `mprun runs list` lists all"
 # option that the command has; without any, all commands are meant.
 _OTHERWISE: Sequence[tuple[str, str, str]] = (
     (
-        "--repeat --runs --count --repetitions --iterations",
+        "--repeat --runs --count --repetitions --iterations --seeds",
         "run sweep",
         "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`",
     ),
@@ -45,6 +45,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     ("--force --overwrite", "run sweep", "each run has a new directory, so that nothing is overwritten"),
     ("--all", "rm", _ALL),
     ("--excel --xlsx --xls --ods", "export", "--csv writes files that a spreadsheet opens"),
+    ("--to --html", "report", "report.html in the run is the page: copy it, or use `mprun export`"),
     (
         "--pdf --png --svg",
         "report export",
@@ -174,6 +175,10 @@ def _advise_extra(text: str, command: click.Command, context: click.Context) -> 
     is_result = first.startswith("latest") or os.path.isdir(first)
     if not is_result and (target := name_target(command, text)):
         return f"write '{target}'"
+    if is_result and command.name == "compare":
+        return "`mprun report A B C` compares more than two"
+    if "-x" in {name for one in command.params for name in one.opts} and _is_file(first):
+        return "a command takes one topology and one experiment: write a command for each other file"
     if command.name == "show" and "." in first:
         return "`mprun show --all` shows all metrics"
     pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
@@ -201,7 +206,7 @@ def advise_command(word: str, others: Sequence[str], commands: Collection[str]) 
         return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
     if word == "help":
         return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"
-    if any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml")):
+    if _is_file(word):
         return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
     if word in ("clean", "cleanup"):
         return f": {_CLEAN}"
@@ -210,6 +215,11 @@ def advise_command(word: str, others: Sequence[str], commands: Collection[str]) 
     if meant := _MEANT.get(word) or find_nearest(word, list(commands)) or _find_in_groups(word, commands):
         return f": did you mean '{meant}'?"
     return "; `mprun --help` lists them"
+
+
+def _is_file(word: str) -> bool:
+    """Return True for a file, also without the ending of YAML."""
+    return any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml"))
 
 
 def _find_in_groups(word: str, commands: Collection[str]) -> str | None:

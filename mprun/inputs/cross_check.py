@@ -30,7 +30,8 @@ from mprun.workloads.tool import OwnedMetrics, receiver_of, tool_of
 WHOLE_HEADERS_BYTES: Mapping[spec.Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
 # By so much is Ethernet's header shorter than libpcap's.
 _SHORTER_BYTES = 6
-_CONTROL = "net.ipv4.tcp_congestion_control"
+# The sysctls that act on what a host sends: its congestion control, and when a subflow counts as stale.
+_OF_SENDERS = ("net.ipv4.tcp_congestion_control", "net.mptcp.stale_loss_cnt")
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
@@ -336,7 +337,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
 def _check_control(
     host: str, settings: spec.HostSpec, experiment: spec.ExperimentSpec, flows: Sequence[spec.Flow], notes: Notes
 ) -> None:
-    """Warn of a congestion control of a host that sends no data, if the senders have none of their own.
+    """Warn of a control of sending of a host that sends no data, if the senders have none of their own.
 
     flows: those of this host.
     """
@@ -353,12 +354,12 @@ def _check_control(
 
 
 def _control_of(settings: spec.HostSpec | None) -> ValuePath | None:
-    """Return the key that chooses a host's congestion control; None without such a key."""
+    """Return the key of a host that controls what it sends; None without such a key."""
     if settings is None:
         return None
     if settings.congestion:
         return ("congestion",)
-    return ("sysctl", _CONTROL) if _CONTROL in dict(settings.sysctl) else None
+    return next((("sysctl", name) for name, _ in settings.sysctl if name in _OF_SENDERS), None)
 
 
 def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document) -> None:

@@ -17,7 +17,7 @@ from mprun.inputs.keys.trace_file import TraceError
 from mprun.inputs.parameter import NAME, FileParameters
 from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, name_near, read_text, tell_outside
 from mprun.inputs.template import TemplateProblem, parse
-from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest
+from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest, list_names
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment
 
@@ -171,6 +171,7 @@ class Document:
         except InputError as error:
             near = find_nearest(name, known)
             hint = f": did you mean '{near}'?" if near else name_near(FilePath(beside), name)
+            hint = hint or (list_names(known, "traces of mprun") if known and not PurePath(name).suffix else "")
             self.refuse(path, f"'{name}' {error.found[0].message}{hint}")
             return None
         if beside not in self.files:

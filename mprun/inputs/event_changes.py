@@ -369,12 +369,15 @@ class Timeline:
         A parameter may change in other runs.
         """
         changing: set[int] = set()
+        layers = dict(moments)
         for track, laid in courses.items():
-            values = [self._before(track), *(moment.value for moment in moments[track])]
-            changing |= {one.course.order[0] for n, one in enumerate(moments[track]) if one.value != values[n]}
-            # a temporary change holds other changes back
-            if any(one.end_ns is not None for one in laid) and len({one.order[0] for one in laid}) > 1:
-                changing |= {course.order[0] for course in laid}
+            found, held_back = moments[track], [one for one in laid if one.end_ns is not None]
+            if held_back and len({one.order[0] for one in laid}) > 1:
+                # a temporary change holds other changes back, so that permanent changes are judged without it
+                changing |= {course.order[0] for course in held_back}
+                layers[track] = found = list(self._resolve(track, [one for one in laid if one.end_ns is None]))
+            values = [self._before(track), *(moment.value for moment in found)]
+            changing |= {one.course.order[0] for n, one in enumerate(found) if one.value != values[n]}
         for track, laid in courses.items():
             words = ("removed", "present") if track.host else ("down", "up") if track.field == "is_up" else None
             for course in sorted(laid, key=lambda one: one.rank):
@@ -383,12 +386,21 @@ class Timeline:
                     continue
                 at, key = TIME.render(course.begin_ns), "state" if words else course.position[2]
                 what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
-                earlier = bisect_left(moments[track], course.begin_ns, key=lambda one: one.at_ns)
-                held = moments[track][earlier - 1].value if earlier else self._before(track)
+                earlier = bisect_left(layers[track], course.begin_ns, key=lambda one: one.at_ns)
+                held = layers[track][earlier - 1].value if earlier else self._before(track)
+                value = course.steps[0][1]
+                holder = next((one for one in laid if one.begin_ns <= course.begin_ns < (one.end_ns or 0)), None)
+                later = next((one for one in laid if one.begin_ns > course.begin_ns and one.steps[0][1] != value), None)
                 reason = f"a later event sets the {'state' if words else 'values'} of {what} at {at} too"
-                if course.steps[0][1] == held:
-                    has = f"is {words[course.steps[0][1]]}" if words else "has these values"
-                    reason = f"{what} {has} already at {at}"
+                if holder is not None and holder.steps[0][1] != value:
+                    has = words[holder.steps[0][1]] if words else "at its values"
+                    until = TIME.render(holder.end_ns or 0)
+                    reason = f"events[{holder.order[0]}] holds {what} {has} until {until}: write a shorter 'for' there"
+                elif value == held:
+                    reason = f"{what} {f'is {words[value]}' if words else 'has these values'} already at {at}"
+                    if words and later is not None:
+                        reason += f", and events[{later.order[0]}] changes it at {TIME.render(later.begin_ns)}: "
+                        reason += "write a time after that, or remove this event"
                 self._document.warn((*course.position[:2], key), f"has no effect: {reason}")
 
     def _warn_of_ended_traces(self, courses: Mapping[Track, Sequence[PropertyCourse]]) -> None:

@@ -228,9 +228,10 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
     def find(reference: Reference) -> Metric:
         cells, *rest = reference.segments
         if cells.name != CELLS or not rest:
-            first = f"[{axes[0]}=...]" if axes else ""
-            example = f"'{CELLS}{first}.bulk.goodput', or 'metric' for each run"
-            raise UnknownName(f"is no value of a cell: write as in {example}")
+            axis = axes[0] if axes else "NAME"
+            lacks = "" if axes else f"give parameter {axis} its values by 'matrix: {{{axis}: [...]}}', and "
+            example = f"'{CELLS}[{axis}=...].{next(iter(owned), 'bulk')}.goodput', or 'metric' for each run"
+            raise UnknownName(f"is no value of a cell: {lacks}write as in {example}")
         for condition in cells.conditions:
             if condition.key not in axes:
                 write = f": write 'matrix: {{{condition.key}: [...]}}'"
@@ -254,7 +255,7 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
 def _find(position: ValuePath, name: str, owned: OwnedMetrics, document: Document) -> Metric | None:
     """Return a metric. None if it does not exist; the reason is recorded."""
     try:
-        return _metric_of(name, owned)
+        return _metric_of(name, owned, str(document.suggest(("link",), "PATH")))
     except UnknownName as error:
         document.refuse(position, str(error))
         return None
@@ -279,8 +280,11 @@ def refuse_unknown_metrics(names: Iterable[str], experiments: Sequence[Experimen
             raise SpecError(f"--metric {name}: {reasons[0]}")
 
 
-def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
-    """Return a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the paths."""
+def _metric_of(name: str, owned: OwnedMetrics, path: str = "PATH") -> Metric:
+    """Return a metric. Raises UnknownName if no flow and no path can have the metric. `cross_check` knows the paths.
+
+    path: the name of one for messages.
+    """
     owner, _, what = name.partition(".")
     metrics = metric.metrics_of(owner, owned)
     found = metric.find_metric(metrics, what)
@@ -289,12 +293,14 @@ def _metric_of(name: str, owned: OwnedMetrics) -> Metric:
     if not what:
         raise UnknownName(f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'")
     if what in metrics:
-        raise UnknownName(f"no metric '{name}': name one path, as in '{name}.PATH'")
+        raise UnknownName(f"no metric '{name}': name one path, as in '{name}.{path}'")
     if owner in owned or owner == metric.TOTAL:
         offered = owned.offered(owner)
         own_first = sorted(offered, key=lambda one: not offered[one].is_free)
-        meant = next((one for one in _MEANT.get(what, ()) if one in offered), what)
-        hint = f": did you mean '{meant}'?" if meant != what else name_nearest(what, own_first, "it has")
+        meant = next((one for one in _MEANT.get(what, ()) if one in offered), find_nearest(what, own_first))
+        if meant and offered[meant].by_path:
+            meant = f"{owner}.{meant}.{path}"
+        hint = f": did you mean '{meant}'?" if meant else list_names(own_first, "it has")
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{hint}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")

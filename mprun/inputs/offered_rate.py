@@ -23,7 +23,7 @@ from mprun.model.span import find_spans
 from mprun.model.spec import FAMILIES, Family, Flow, LinkChange, TopologySpec
 from mprun.model.units import DAY_NS, NS_PER_S
 from mprun.safety.text import name_some
-from mprun.workloads.tool import time_limit_of
+from mprun.workloads.tool import receiver_of, time_limit_of
 
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
@@ -92,7 +92,8 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
         if flow is None or least is None or kind not in ("goodput", "bytes") or not used:
             continue
         ends = (flow.source, flow.destination)
-        most = max(_find_most(network.cross(*way, flow, used), *way, capacity) for way in (ends, ends[::-1]))
+        ways = [way for way in (ends, ends[::-1]) if receiver_of(flow) in (None, way[1])]
+        most = max(_find_most(network.cross(*way, flow, used), *way, capacity) for way in ways)
         limit_s = time_limit_of(flow, DAY_NS) / NS_PER_S
         until = f" until its time limit, {limit_s:.1f} s" if kind == "bytes" else ""
         if least > most * (limit_s / 8 if until else 1):

@@ -41,6 +41,8 @@ _EMPTY = "is empty: 'mprun new' writes a pair of files to start from"
 _NO_SPACE = re.compile(r"([A-Za-z0-9_]+):([^ \r\n/]\S*)\s*$")
 
 
+# The properties of a link that limit it. A link without them is as fast as the machine.
+_LIMITS = ("rate", "delay")
 # The first line of the files that a run writes.
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
@@ -134,7 +136,7 @@ def name_near(beside: Path, name: str) -> str:
     there = sorted(one.name for one in folder.iterdir())
     below = [f"{one}/{beside.name}" for one in there if os.path.isfile(folder / one / beside.name)]
     # with its suffix, each name of the same kind would be near
-    stems = {Path(one).stem: one for one in there if Path(one).suffix == beside.suffix}
+    stems = {Path(one).stem: one for one in there if Path(one).suffix == beside.suffix or not beside.suffix}
     near = stems.get(find_nearest(beside.stem, [*stems]) or "") or next(iter(below), None)
     return f": did you mean '{Path(name).with_name('-').parent / near}'?" if near else ""
 
@@ -150,6 +152,9 @@ def _name_nearest_file(given: Path) -> str:
         there = _list_yaml_files(folder)
     except OSError:
         return _name_nearest_folder(given)
+    longer = [one.name for one in sorted(folder.iterdir()) if _is_longer(one.name, given) and one.is_file()]
+    if longer:
+        return f": '{given.with_name(longer[0])}' is here: rename it to '{given.with_suffix('.yaml')}'"
     stems = [name.rpartition(".")[0] for name in there]
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
     if near:
@@ -159,6 +164,12 @@ def _name_nearest_file(given: Path) -> str:
         if found := [one for one in parts if os.path.isfile(one)]:
             return f": one folder {where}: {', '.join(found[:4])}"
     return f"; YAML files here: {', '.join(there[:8])}" if there else ""
+
+
+def _is_longer(name: str, given: Path) -> bool:
+    """Return True for a file that an editor gave a further ending, such as topo.yaml.txt for `topo`."""
+    stem = given.stem if given.suffix in SUFFIXES else given.name
+    return name.startswith(tuple(f"{stem}{suffix}." for suffix in SUFFIXES)) or name == f"{stem}.txt"
 
 
 def _name_nearest_folder(given: Path) -> str:
@@ -268,7 +279,8 @@ class _Reading:
             self.is_whole = False
             for problem in error.found:
                 if problem.line is None:
-                    problem = _problem_at(named, (str(named.tag),), f"{problem.file}: {problem.message}")
+                    near = name_near(file, named.value)
+                    problem = _problem_at(named, (str(named.tag),), f"{problem.file}: {problem.message}{near}")
                 self.problems.append(problem)
             return None
 
@@ -297,8 +309,31 @@ class _Reading:
             old = entries.get(key.value)
             if old is not None and isinstance(old[1], MappingNode) and isinstance(value, MappingNode):
                 value = self._merge(old[1], value, levels + 1)
+            elif old is not None and self._role == "topology":
+                self.warnings += _warn_of_replaced(key, old[1], value)
             entries[key.value] = (key, value)
         return MappingNode(above.tag, list(entries.values()), above.start_mark, above.end_mark)
+
+
+def _warn_of_replaced(key: ScalarNode, below: Node, above: Node) -> Iterator[InputProblem]:
+    """Yield a warning if a list of links replaces another and an entry lacks the rate or the delay of all others."""
+    former, new = (
+        [{one.value for one, _ in entry.value} for entry in node.value if isinstance(entry, MappingNode)]
+        if isinstance(node, SequenceNode)
+        else []
+        for node in (below, above)
+    )
+    shared = set.intersection(*former) if former else set()
+    for n, keys in enumerate(new):
+        given = keys | ({"delay"} if "rtt" in keys else set()) | ({*_LIMITS} if "profile" in keys else set())
+        if lacking := [f"'{name}'" for name in _LIMITS if name in shared - given]:
+            base, links, lacks = below.start_mark.name, key.value, " and no ".join(lacking)
+            message = (
+                f"replaces all {len(former)} {links} of {base}, and {links}[{n}] has no {lacks}: write all {links} in "
+                f"full here, or make the one value a parameter of {base}"
+            )
+            yield _problem_at(key, (key.value,), message)
+            return
 
 
 def _text(path: Path) -> str:
@@ -393,6 +428,8 @@ _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 # A key and its value without a colon and a space between them.
 _NO_COLON = re.compile(r"\s*(?:- )?(\w+)(?::| *= *| +)([^:\s].*)")
+# A key with a value of one word, and another key on the same line.
+_TWO_KEYS = re.compile(r"\s*(?:- )?(\w+): +[^\s:'\"{\[]+ +(\w+): .*")
 # An entry of a list without a space after its dash.
 _NO_DASH = re.compile(r"^\s*(-[{\w][^\s:,]*)")
 
@@ -435,6 +472,11 @@ def parse(text: str, name: str) -> Node:
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif "{%" in _line(text, line_number):
             problem = "'{%' begins no loop and no condition here: write each entry, and '{{ name }}' for a parameter"
+        elif "mapping values" in problem and (found := _TWO_KEYS.fullmatch(_line(text, line_number))):
+            problem = (
+                f"'{found[1]}' and '{found[2]}' are on one line: write each key on a line of its own, or quote a value "
+                "that holds ': '"
+            )
         elif found := _NO_DASH.search(_line(text, line_number)):
             problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
         elif "expected ','" in problem and ";" in _line(text, line_number):
@@ -451,6 +493,8 @@ def _problem(error: YAMLError) -> str:
         return f"{problem}: indent with spaces, and quote a value that begins with @, ` or %"
     if "another document" in problem:
         return "a second document begins here: keep one document a file"
+    if "block sequence entries are not allowed" in problem:
+        return f"{problem}: begin the list on a new line, with each '- ' on a line of its own"
     if "mapping values are not allowed" in problem:
         return f"{problem}: check the indentation, and quote a value that holds ': '"
     if "unknown escape character" in problem:

@@ -137,7 +137,8 @@ def read_lab(folder: Path, parameters: Mapping[str, str] = {}) -> Lab:
     document = Document(read(folder / FILE, "experiment"))
     own = document.parameters()
     for name in sorted(parameters.keys() - own.keys()):
-        message = f"no parameter '{name}' in {folder.name}{name_nearest(name, own, 'parameters')}"
+        message = f"no parameter '{name}' in lab {folder.name}{name_nearest(name, own, 'parameters')}"
+        message += f"; for one of an experiment, write mprun -t TOPOLOGY -x EXPERIMENT -p {name}=..."
         document.add_problem(InputProblem(f"-p {name}", None, (), message))
     values = document.plain(FileParameters({**own, **{name: read_scalar(text) for name, text in parameters.items()}}))
     file = None if values is None else check(LabFile, values, document)

@@ -40,7 +40,7 @@ class Paths(GeneratedTopology):
         examples=[[{"rate": "20mbit", "delay": "20ms"}, {"rate": "20mbit", "delay": "20ms"}]], min_length=1
     )
     """The links between the client and the router. Forward is from the client."""
-    server_paths: list[PathEntry] = Field([])
+    server_paths: list[PathEntry] = Field([], examples=[[{"rate": "20mbit"}, {"rate": "20mbit"}]])
     """The links between the router and the server. Forward is to the server. Default: one, unshaped."""
     client_subnets: Subnets = CLIENT_SUBNETS
     """The network of the paths' subnets. Path i has the i-th subnet. Default: 10.0.0.0/16, so path 1 has

@@ -99,7 +99,8 @@ class EventEntry(FileModel):
         elif self.host is not None and self.link is not None and self.state is not None:
             yield "host", f"is for addresses, and 'state: {self.state}' for links: remove it"
         elif self.host is not None and self.state is not None and not is_address:
-            yield "state", f"is of a link: write 'state: {'removed' if self.state == 'down' else 'added'}'"
+            what = f"write '{'removed' if self.state == 'down' else 'added'}' and 'address: path0' for its address"
+            yield "state", f"is of a link: write 'link: path0' in place of 'host', or {what}"
         elif not is_address and self.link is None:
             yield "link", "is missing: write 'link: path0'"
         for name in ("every", "step", "interval"):

@@ -110,7 +110,9 @@ def name_link(key: str, topology: str, experiment: str) -> str:
 
 Sysctl = Annotated[str, *parsed(_parse_sysctl, {"type": "string", "pattern": _SYSCTL.pattern})]
 SysctlValue = Annotated[str, *parsed(_parse_sysctl_value, {"type": ["string", "integer"]})]
-Scheduler = Annotated[str, *text_that(_SCHEDULER.fullmatch, "is no scheduler's name: write one as in 'default'")]
+_NO_SCHEDULER = "is no scheduler's name: write one as in 'default'"
+_SCHEDULERS = ("default", "lowest-rtt", "roundrobin", "redundant", "balanced", "blest")
+Scheduler = Annotated[str, *text_that(_SCHEDULER.fullmatch, _NO_SCHEDULER, _SCHEDULERS)]
 
 
 _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}

@@ -7,7 +7,7 @@ Each type has the parser of a value, and the JSON Schema that an editor shows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 from itertools import count
 from typing import Annotated, Any, TypeVar
@@ -18,6 +18,7 @@ from pydantic_core import CoreSchema, core_schema
 from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
 from mprun.model.frozen import Frozen
+from mprun.model.problem import find_nearest
 from mprun.model.scalar import PRIVATE, name_value
 
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
@@ -93,14 +94,18 @@ def checked(
 
 
 def text_that(
-    is_right: Callable[[str], object], problem: str, **schema: object
+    is_right: Callable[[str], object], problem: str, known: Sequence[str] = (), **schema: object
 ) -> tuple[PlainValidator, WithJsonSchema]:
-    """The metadata of a text that passes a test. problem: the end of the message about any other value."""
+    """The metadata of a text that passes a test. problem: the end of the message about any other value.
+
+    known: names that people misspell.
+    """
 
     def parse(value: object) -> str:
         if not isinstance(value, str) or not is_right(value):
             if isinstance(value, str) and is_right(value.lower()):
-                raise ValueError(f"'{value}' has capitals: did you mean '{value.lower()}'?")
+                meant = find_nearest(value.lower(), known) or value.lower()
+                raise ValueError(f"'{value}' has capitals: did you mean '{meant}'?")
             raise ValueError(f"{name_value(value)} {problem}")
         return value
 

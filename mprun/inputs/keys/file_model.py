@@ -417,6 +417,12 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
     is_name = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict) and not find_nearest(key, known)
     if is_name and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
         return f"'{key}' is a name and no key: write '- {entry}'"
+    if owner is not None and key not in _SYNONYMS and not find_nearest(key, known):
+        for name, field in fields_of(owner).items():
+            kind = _bare(field.annotation)
+            entry_model = _bare(get_args(kind)[0]) if get_origin(kind) is list else None
+            if _is_model(entry_model) and key in fields_of(entry_model):
+                return f"'{key}' is a key of an entry of '{name}': write it there"
     if key not in _SYNONYMS:
         return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
     meant = next((one for one in _SYNONYMS[key] if one in known), None)

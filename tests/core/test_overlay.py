@@ -192,7 +192,13 @@ def test_effects_are_painted_with_their_numbers(layout: Any) -> None:
     assert svg == paint(chart, layout, ("svg",))["svg"]
     words = {text for node in ElementTree.fromstring(svg).iter() if (text := (node.text or "").strip())}
     assert {"f.delay", "+50.0", "-75.0", "better", "worse", "neither", "B", "C"} <= words
-    assert "linear up to ±100 %, then logarithmic" in words
+
+
+@pytest.mark.parametrize(("after", "is_bent"), [(4, False), (40, True)])
+def test_the_axis_of_large_effects_says_where_it_bends(after: float, is_bent: bool) -> None:
+    chart, *_ = draw_effects([("B", [change("f.delay", 2 if after == 4 else 0.5, after, "s")])], "A", METRICS)
+    svg = paint(chart, WIDE, ("svg",))["svg"].decode()
+    assert ("linear up to ±100 %, then logarithmic" in svg) == is_bent
 
 
 def call(*words: str) -> Result:

@@ -132,11 +132,11 @@ def _tell_handover(
     if not handovers:
         return Readings()
     failure, worst = max(handovers, key=lambda one: one[1].time_ns)
-    given: tuple[str | None, ...] = ()
+    given: tuple[str | None, str | None, str] = (None, None, "")
     if sender is not None:
-        given = (dict(sender.sysctl).get(STALE_LOSSES), sender.mptcp.scheduler)
+        given = (dict(sender.sysctl).get(STALE_LOSSES), sender.mptcp.scheduler, name)
     backups = [path.name for path in flow.paths if path.backup]
-    text = explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given, host=name)
+    text = explain_handover(failure.path, worst.time_ns, worst.is_over, backups, *given)
     values = {"handover.gap": max(one.gap_ns for _, one in handovers) / 1e9, "handover.time": worst.time_ns / 1e9}
     warnings = (f"{flow.name}: {text}",) if text else ()
     return Readings(name_metrics(flow.name, values, OF_HANDOVER), warnings=warnings)

@@ -171,7 +171,8 @@ class Document:
         except InputError as error:
             near = find_nearest(name, known)
             hint = f": did you mean '{near}'?" if near else name_near(FilePath(beside), name)
-            hint = hint or (list_names(known, "traces of mprun") if known and not PurePath(name).suffix else "")
+            if known and not hint and not PurePath(name).suffix and not FilePath(beside).exists():
+                hint = list_names(known, "traces of mprun")
             self.refuse(path, f"'{name}' {error.found[0].message}{hint}")
             return None
         if beside not in self.files:

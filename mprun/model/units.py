@@ -447,8 +447,8 @@ def format_measured(value: float, unit: str) -> str:
         return f"{value * 1e3:.3f} ms" if abs(value) < 1 else f"{value:.3f} s"
     if unit == "share":
         text = f"{value * 100:.1f}"
-        # a share near 0 or 100 % does not look like 0 or 100 %
-        if text in ("0.0", "-0.0", "100.0") and value not in (0, 1):
+        # a share near 0 or 100 % does not look like 0 or 100 %, unless it is less than a millionth away
+        if text in ("0.0", "-0.0", "100.0") and min(abs(value), abs(1 - value)) >= 1e-6:
             text = f"{value * 100:.1g}" if abs(value) < 0.5 else f"{value * 100:.3f}"
         return f"{text} %"
     return f"{value:g}"

@@ -50,11 +50,12 @@ def command(
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.engines.trial import refuse_unknown
     from mprun.inputs.experiment import refuse_unknown_metrics
+    from mprun.inputs.loading import join_warnings
     from mprun.runs import runner
     from mprun.sweeps import execution, study
 
     refuse_unknown_metrics(metrics, [one.spec.experiment for one in loaded])
-    options.warn(warning for one in loaded for warning in one.warnings)
+    options.warn(join_warnings(loaded))
     made = study.make_cells(loaded, runs.engine, runs.kernel)
     # a list of cells runs no commands
     consent = Consent(commands=True, unconfined=True, as_root=True) if dry_run else runs.consent

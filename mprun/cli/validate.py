@@ -45,7 +45,9 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
         if as_json:
             _print_json(error.found)
         raise
-    options.warn((*(warning for cell in cells for warning in cell.warnings), *asked))
+    from mprun.inputs.loading import join_warnings
+
+    options.warn((*join_warnings(cells), *asked))
     if as_json:
         _print_json(())
     else:

@@ -307,10 +307,13 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
             sizes = value.split()
             if name not in spec.BUFFERS or not all(map(str.isdecimal, sizes)):
                 continue
-            ordered = sorted(sizes, key=int) if len(sizes) == 3 else ["4096", "131072", *sizes[-1:]]
+            # of one size it is the largest, of two the least and the first (tcp(7) has the largest)
+            filled = {1: ["4096", "131072", *sizes], 2: [*sizes, "6291456"]}.get(len(sizes), sizes[:3])
+            ordered = sorted(filled, key=int)
             if sizes != ordered:
                 message = f"'{value}' is not the least, the first and the largest size: write '{' '.join(ordered)}'"
-                notes.warn(("hosts", host, "sysctl", name), message)
+                tell = notes.warn if len(sizes) == 3 else notes.refuse
+                tell(("hosts", host, "sysctl", name), message)
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]

@@ -306,6 +306,7 @@ class Timeline:
             each, period = TIME.render(entry.interval), TIME.render(trace.period_ns)
             message = f"is missing, so that each rate holds for {each} and the trace lasts {period}"
             self._document.warn((*position[:2], "interval"), f"{message}: write it, as in 'interval: {each}'")
+        self._warn_of_early_repetition(entry, n, trace.period_ns)
         steps = trace_file.keep_changes(_repeat(trace.rates, trace.period_ns, entry))
         yield {
             Track(link.name, "rate_bit_per_s", side): PropertyCourse(entry.at, (n, 0), position, steps)
@@ -323,6 +324,10 @@ class Timeline:
             return
         if entry.direction != "both":
             self._check_direction(n, event.file, [row.set for row in played if row.set], entry.direction)
+        self._warn_of_early_repetition(entry, n, last.at_ns)
+        if last.set is not None and last.set not in (played[0].set, played[-1].set):
+            message = "never holds, as its time is the end: write one more row after it"
+            self._document.warn(("events", n, "trace"), f"the last row of '{event.file}' {message}")
         steps: dict[Track, list[tuple[int, Any]]] = {}
         for at_ns, given in _repeat([(row.at_ns, row.set) for row in played], last.at_ns, entry):
             for track, value in _values(entry, given) if given is not None else ():
@@ -330,6 +335,13 @@ class Timeline:
                     steps.setdefault(track, []).append((at_ns, value))
         position = ("events", n, "trace")
         yield {track: PropertyCourse(values[0][0], (n, 0), position, values) for track, values in steps.items()}
+
+    def _warn_of_early_repetition(self, entry: EventEntry, n: int, period_ns: int) -> None:
+        """Warn if a trace begins again before its end."""
+        if entry.every is not None and entry.every < period_ns:
+            period = TIME.render(period_ns)
+            message = f"is shorter than the trace, whose end is then never played: write 'every: {period}' or more"
+            self._document.warn(("events", n, "every"), message)
 
     def _check_direction(self, n: int, file: str, rows: Sequence[DirectionProperties], direction: str) -> None:
         """Record what a trace with values of both directions loses if one direction alone is played."""

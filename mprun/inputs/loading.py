@@ -7,6 +7,7 @@ gathers the parameters, reads the topology and the experiment, and checks the tw
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -40,6 +41,7 @@ from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 # The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
 ResultT = TypeVar("ResultT")
+_NUMBER = re.compile(r"[0-9.]+")
 
 
 class Loaded(Frozen):
@@ -106,7 +108,7 @@ def load(found: FileTrees) -> Loaded:
 def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     """Check each cell of the experiment's matrix as `load` does. A file without a matrix has one cell.
 
-    The problems are those of the first cell that has any. The first cell has the warnings and sources of all.
+    The problems are those of the first cell that has any. The first cell has the sources of all.
     """
     first, *others = found.cells()
     cells = (_load_first(found, first, is_sweep=True), *(_load(found, values) for values in others))
@@ -114,8 +116,24 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     if problems and found.strict:
         raise InputError(problems)
     sources = dict.fromkeys(chain.from_iterable(cell.sources for cell in cells))
-    warnings = (*cells[0].warnings, *map(str, problems))
-    return (replace(cells[0], warnings=warnings, sources=tuple(sources)), *cells[1:])
+    told = tuple(map(str, problems))
+    cells = tuple(replace(cell, warnings=(*cell.warnings, *told)) for cell in cells)
+    return (replace(cells[0], sources=tuple(sources)), *cells[1:])
+
+
+def join_warnings(cells: Sequence[Loaded]) -> Iterator[str]:
+    """Yield the warnings of all cells, each with the first of its cells unless all have it.
+
+    Warnings of one place that differ in numbers alone, such as the bound that a cell allows, are one.
+    """
+
+    def kind_of(text: str) -> tuple[str, ...]:
+        *place, message = text.split(": ", 2)
+        return *place, _NUMBER.sub("", message)
+
+    for own in gather((kind_of(text), (text, cell)) for cell in cells for text in cell.warnings).values():
+        text, cell = own[0]
+        yield text if sum(text == other for other, _ in own) >= len(cells) else text + tell_cell(cell.values)
 
 
 def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:

@@ -290,6 +290,9 @@ def _find_name_problem(name: str, parameters: Collection[str], document: Documen
         return f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
     if prop == "rtt" and name not in parameters and delay in list_axes(document.part("matrix")):
         return f"conflicts with '{delay}': remove one of the two"
+    if "." in owner:
+        how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' at its place, and '{prop}: [...]' here"
+        return f"'{owner}' is no link, and an axis is a parameter or a property of a link: write {how}"
     if dot and prop not in PROPERTIES:
         return f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}"
     if name in PLACES and name in parameters:

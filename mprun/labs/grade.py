@@ -9,6 +9,7 @@ runs are the same step, the newest counts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
         return None
     wanted = name.rpartition("/")[2]
     step = next((one for one in lab.steps if wanted in (one.name, one.name.removeprefix(PREFIX))), None)
-    if step is None and "/" not in name:
+    if step is None and ("/" not in name or os.path.lexists(name)):
         return None
     if step is None:
         names = [one.name for one in lab.steps]

@@ -297,8 +297,11 @@ class _Parser:
         node = self._junction("or", 0)
         token = self.peek()
         if token is not None:
-            is_alone = token.text.isalpha() and self._text[token.end : token.end + 1] != "."
-            if is_alone and (number := _NUMBER_BEFORE.search(self._text, 0, token.start)):
+            is_name = self._text[token.end : token.end + 1] in (".", "[", "(")
+            number = _NUMBER_BEFORE.search(self._text, 0, token.start) if token.text.isalpha() else None
+            if number and is_name:
+                raise self._error(token, f"an operator is missing: write '{number[1]} * {token.text}...' for a product")
+            if number:
                 raise self._error(token, f"number and unit are one word: write '{number[1]}{token.text}'")
             raise self._error(token, "the statement could end here: write an operator, 'and' or 'or' before it")
         return node

@@ -134,6 +134,8 @@ def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str
     if broken := [f"line {line} of {part}" for part, line, one in found if one is _BROKEN]:
         warnings.append(f"{name}: {broken[0]} is no whole JSON object; such lines, which were skipped: {len(broken)}")
         found = [one for one in found if one[2] is not _BROKEN]
+    if re.sub(r"\\.|\[[^]]*\]", "", entry.get("regex", "")).replace("(?", "").count("(") > 1:
+        warnings.append(f"{name}: 'regex' has several ( ), and the first is the number: write (?: ) for the others")
     if entry["take"] == "count":
         return float(sum(one is not None for _, _, one in found))
     numbers = []

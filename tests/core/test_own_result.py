@@ -166,6 +166,16 @@ def test_one_of_several_values_that_is_no_number(
     assert result.error == f"{expected}; the command printed (logs/bulk.err): latency: 99 ms"
 
 
+@pytest.mark.parametrize(
+    ("regex", "is_warned"),
+    [("(latency|delay): ([0-9.]+)", True), (r"(?:latency|delay): ([0-9.]+) [(]?", False), (r"\(?latency: (.)", False)],
+)
+def test_several_groups_of_a_regex_have_a_warning(regex: str, is_warned: bool) -> None:
+    warnings = read({"name": "own", "regex": regex, "take": "count"}).warnings
+    told = "metric 'own': 'regex' has several ( ), and the first is the number: write (?: ) for the others"
+    assert (told in warnings) == is_warned
+
+
 def test_lines_that_are_no_whole_json_are_skipped_with_a_warning() -> None:
     result = read({"name": "own", "json": "v", "file": "f", "take": "sum"}, f='{"v": 1}\n{"v": 2\n{"v": 3}\n{"v"')
     assert (result.values["own"], result.error) == (4, None)

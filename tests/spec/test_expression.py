@@ -125,7 +125,7 @@ def test_amount() -> None:
     [
         ("", "the end (character 1)", "a value is missing: write a number with its unit, or a name as in *"),
         ("a.b", "'a.b' (character 1)", "is a value and nothing that may be true or false: compare it, *"),
-        ("a.b >= 3 c.d", "'c' (character 10)", "the statement could end here: write an operator, *"),
+        ("a.b >= 3 c.d", "'c' (character 10)", "an operator is missing: write '3 * c...' for a product"),
         ("(a >= 3", "the end (character 8)", "')' is missing to end what begins at character 1"),
         ("a = 3", "'=' (character 3)", "write '==' to compare"),
         ("a >= 3mbps", "'3mbps' (character 6)", "'mbps' is megabytes per second to tc: write '3mbit' for *"),

@@ -95,12 +95,13 @@ class EventEntry(FileModel):
             elif self.link is not None:
                 yield "link", "is for changes of a link: remove it, as 'address' names the link"
         elif is_address and (self.host is None or self.address is None):
-            yield "state", f"an address is {self.state} of a host: write 'host: client, address: path0'"
+            whose = f"host: {self.host or 'HOST'}, address: {self.address or self.link or 'LINK'}"
+            yield "state", f"an address is {self.state} of a host: write '{whose}'"
         elif self.host is not None and self.link is not None and self.state is not None:
             yield "host", f"is for addresses, and 'state: {self.state}' for links: remove it"
         elif self.host is not None and self.state is not None and not is_address:
-            what = f"write '{'removed' if self.state == 'down' else 'added'}' and 'address: path0' for its address"
-            yield "state", f"is of a link: write 'link: path0' in place of 'host', or {what}"
+            what = f"write '{'removed' if self.state == 'down' else 'added'}' and 'address: LINK' for its address"
+            yield "state", f"is of a link: write 'link: LINK' in place of 'host', or {what}"
         elif not is_address and self.link is None:
             yield "link", "is missing: write 'link: path0'"
         for name in ("every", "step", "interval"):

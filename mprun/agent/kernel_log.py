@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
+
+from mprun.agent import kernel_file, namespace
 
 # The device that an experiment kernel has and no other kernel (`kernel/src/mprun_seal.c`).
 OURS = "/proc/mprun_seal"
@@ -16,6 +19,10 @@ DEVICE = "/dev/kmsg"
 # The last message, of level debug, which the console does not show.
 END = b"<15>mprun: end of the run\n"
 _NUMBER = (1, 11)
+# kmemleak (Documentation/dev-tools/kmemleak.rst), which a kernel of the debug profile has. A scan reports objects that
+# are older than 5 s, and that have not changed since the scan before.
+_VERBOSE, _DEBUGFS = "/sys/module/kmemleak/parameters/verbose", "/sys/kernel/debug"
+_LEAK_AGE_NS = 6_000_000_000
 # A record has 1 KiB of text at most; with its escapes and its fields it is longer (CONSOLE_EXT_LOG_MAX).
 _MOST_RECORD_BYTES = 1 << 14
 
@@ -48,6 +55,23 @@ def read() -> bytes:
     finally:
         os.close(log)
     return _without_folder(b"".join(records))
+
+
+def find_leaks(sleep: Callable[[int], None]) -> None:
+    """Let a kernel with kmemleak search for memory that nothing points to, and describe it in its log.
+
+    sleep: lets a time in ns pass.
+    """
+    if not (os.path.exists(OURS) and os.path.exists(_VERBOSE)):
+        return
+    kernel_file.write(_VERBOSE, "Y")
+    namespace.call("mount", b"debugfs", _DEBUGFS.encode(), b"debugfs", 0, None)
+    try:
+        kernel_file.write(f"{_DEBUGFS}/kmemleak", "scan")
+        sleep(_LEAK_AGE_NS)
+        kernel_file.write(f"{_DEBUGFS}/kmemleak", "scan")
+    finally:
+        namespace.call("umount2", _DEBUGFS.encode(), namespace.MNT_DETACH)
 
 
 def _without_folder(records: bytes) -> bytes:

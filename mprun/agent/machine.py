@@ -164,6 +164,7 @@ class Machine(Builder):
             observer.read_events()
             observer.close()
         self._observers = {}
+        kernel_log.find_leaks(lambda ns: self.sleep_until(self.now_ns() + ns))
         if log := kernel_log.read():
             self._recorder.write(KERNEL_LOG, 0, self.now_ns(), [log])
         self._recorder.close()

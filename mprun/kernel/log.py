@@ -23,12 +23,14 @@ _CONSOLE_LINE = re.compile(r"\[\s*(\d+)\.(\d{6})\] (.*)")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 # The first line of a report.
 _FIRST = re.compile(
-    r"WARNING: |BUG: |BUG \S+ \(|kernel BUG at |watchdog: BUG: |UBSAN: |kmemleak: \d+ new |"
+    r"WARNING: |BUG: |BUG \S+ \(|kernel BUG at |watchdog: BUG: |UBSAN: |kmemleak: unreferenced object |"
     r"(rcu: )?INFO: rcu\S* .*stall|INFO: (possible |inconsistent |suspicious |"
     r"task \S+ blocked for more|trying to register non-static key)"
 )
 # Lines that a report has after its first line. Without a first line, they are the first line.
-_LATER = re.compile(r"Oops\b|refcount_t: |general protection fault|Internal error: |Unable to handle kernel ")
+_LATER = re.compile(
+    r"Oops\b|refcount_t: |general protection fault|Internal error: |Unable to handle kernel |kmemleak: \d+ new "
+)
 # First lines with only a place. The text of the warning comes before or after them.
 _WITH_DETAIL = re.compile(r"WARNING: (CPU: |\S+:\d+ at )")
 _PANIC = "Kernel panic - not syncing"
@@ -40,11 +42,12 @@ _POSITIONS = (
     re.compile(r" in ([A-Za-z_][\w.]*)\+0x"),
     re.compile(r" at \S+/([A-Za-z_]\w*)\(\)!"),
 )
-_FRAME = re.compile(r"\s+(?:\[<[0-9a-f]+>\] )?(?:\? )?([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")
+_FRAME = re.compile(r"(?:kmemleak:)?\s+(?:\[<[0-9a-f]+>\] )?(?:\? )?([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")
 # Functions that report a bug and are not its place.
 _REPORTERS = re.compile(
     r"dump_stack|show_stack|_?printk|__?warn|warn_slowpath|refcount_warn_saturate|print_|kasan_|__asan_|check_|mark_lock|"
-    r"__?lock_acquire|lock_acquire|validate_chain|lockdep_|__might_|um_set_signals|(?:un)?block_signals|report_bug"
+    r"__?lock_acquire|lock_acquire|validate_chain|lockdep_|__might_|um_set_signals|(?:un)?block_signals|report_bug|"
+    r"kmemleak_|__kmalloc|kmem_cache_alloc"
 )
 
 

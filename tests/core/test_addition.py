@@ -165,7 +165,8 @@ def test_files_that_cannot_be_taken(tmp_path: Path) -> None:
 
 def test_the_debug_profile_adds_checks_that_a_user_can_switch_off(tmp_path: Path) -> None:
     profile = read_additions(None, [], [], "debug")
-    assert {"CONFIG_PROVE_LOCKING=y", "CONFIG_DEBUG_NET=y", "CONFIG_KASAN=y"} <= set(profile.options)
+    checks = {"PROVE_LOCKING", "DEBUG_NET", "KASAN", "DEBUG_KMEMLEAK"}
+    assert {f"CONFIG_{name}=y" for name in checks} <= set(profile.options)
     # the profile keeps to the rules for the options of users
     assert parse_options("debug.config", "\n".join(profile.options)) == list(profile.options)
     config = tmp_path / "my.config"

@@ -126,7 +126,7 @@ def test_a_stack_trace_without_a_report_is_a_warning() -> None:
 
 
 # As the sources of Linux 6.12 print them: kernel/panic.c, lib/refcount.c, kernel/locking/lockdep.c, mm/kasan/report.c,
-# kernel/rcu/tree_stall.h, kernel/sched/core.c, mm/slub.c, lib/ubsan.c; and lib/bug.c of 7.3.
+# kernel/rcu/tree_stall.h, kernel/sched/core.c, mm/slub.c, lib/ubsan.c, mm/kmemleak.c; and lib/bug.c of 7.3.
 REFCOUNT = """
 ------------[ cut here ]------------
 WARNING: CPU: 0 PID: 40 at lib/refcount.c:28 refcount_warn_saturate+0x9d/0xd6
@@ -193,6 +193,17 @@ Allocated by task 40:
  kasan_save_stack+0x20/0x40
 ==================================================================
 """
+LEAK = """
+kmemleak: unreferenced object 0x62a31480 (size 64):
+kmemleak:   comm "init", pid 1, jiffies 4294667300
+kmemleak:   hex dump (first 32 bytes):
+kmemleak:     00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
+kmemleak:   backtrace (crc 0):
+kmemleak:     kmemleak_alloc+0x3a/0x50
+kmemleak:     __kmalloc_cache_noprof+0x1f2/0x270
+kmemleak:     prepare+0x31/0x70
+kmemleak:     mptcp_init_sched+0x2a/0x80
+"""
 STALL = """
 rcu: INFO: rcu_sched self-detected stall on CPU
 rcu: \t0-....: (2100 ticks this GP) idle=3a04/1/0x40000002 softirq=118/122 fqs=1050
@@ -229,6 +240,7 @@ Kernel panic - not syncing: Fatal exception in interrupt
         (CIRCULAR, '"WARNING: possible circular locking dependency detected" in mptcp_pm_close_subflow()'),
         (INCONSISTENT, '"WARNING: inconsistent lock state" in mptcp_pm_close_subflow()'),
         (KASAN, '"BUG: KASAN: slab-use-after-free in mptcp_clean_una+0x61/0x210" in mptcp_clean_una()'),
+        (LEAK, '"kmemleak: unreferenced object 0x62a31480 (size 64):" in prepare()'),
         (STALL, '"rcu: INFO: rcu_sched self-detected stall on CPU" in mptcp_worker()'),
         (OOPS, '"BUG: kernel NULL pointer dereference, address: 0000000000000010" in mptcp_sendmsg()'),
         (OOPS.replace("BUG: kernel NULL", "at NULL"), '"Oops: Oops: 0000 [#1]" in mptcp_sendmsg()'),
@@ -248,6 +260,13 @@ def test_each_kind_of_report_counts_once(text: str, said: str | None) -> None:
     else:
         assert report.describe() == said
     assert len(find_reports(lines(f"{text}\n{text}"))) == 2 or report.text.startswith("Kernel panic")
+
+
+def test_a_number_of_leaks_is_a_report_only_without_the_leaks() -> None:
+    number = "kmemleak: 2 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"
+    assert len(find_reports(lines(f"{LEAK}{LEAK}{number}"))) == 2
+    (report,) = find_reports(lines(number))
+    assert report.text == number
 
 
 def test_the_function_of_a_bug_is_that_of_its_first_line() -> None:

@@ -33,19 +33,23 @@ def write_printer() -> Path:
     return path
 
 
+def build(name: str, *words: str) -> dict[str, str]:
+    """Build a kernel, unless it exists. Return the environment for its use."""
+    (CACHE / "mprun").mkdir(parents=True, exist_ok=True)
+    if not (CACHE / "mprun" / "tools").exists():
+        (CACHE / "mprun" / "tools").symlink_to(cache("tools"))
+    env = environment(XDG_CACHE_HOME=str(CACHE))
+    subprocess.run([*COMMAND, "kernel", "build", "--name", name, *words], env=env, check=True)
+    return env
+
+
 def build_own_kernel() -> tuple[dict[str, str], list[str]]:
     """Build the kernel, unless it exists.
 
     Return the environment for its use, and the options of the build in addition to the solution.
     """
-    (CACHE / "mprun").mkdir(parents=True, exist_ok=True)
-    if not (CACHE / "mprun" / "tools").exists():
-        (CACHE / "mprun" / "tools").symlink_to(cache("tools"))
     more = ["--with-scheduler", str(write_printer()), "--profile", "coverage"]
-    words = ["--name", NAME, "--with-scheduler", str(SOLUTION), *more]
-    env = environment(XDG_CACHE_HOME=str(CACHE))
-    subprocess.run([*COMMAND, "kernel", "build", *words], env=env, check=True)
-    return env, more
+    return build(NAME, "--with-scheduler", str(SOLUTION), *more), more
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ _FRAME = re.compile(r"(?:kmemleak:)?\s+(?:\[<[0-9a-f]+>\] )?(?:\? )?([A-Za-z_][\
 _REPORTERS = re.compile(
     r"dump_stack|show_stack|_?printk|__?warn|warn_slowpath|refcount_warn_saturate|print_|kasan_|__asan_|check_|mark_lock|"
     r"__?lock_acquire|lock_acquire|validate_chain|lockdep_|__might_|um_set_signals|(?:un)?block_signals|report_bug|"
-    r"kmemleak_|__kmalloc|kmem_cache_alloc"
+    r"save_stack_trace|stack_trace_save|set_track_prepare|__alloc_object|__create_object|kmemleak_|__kmalloc|"
+    r"kmem_cache_alloc"
 )
 
 

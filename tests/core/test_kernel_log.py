@@ -193,16 +193,24 @@ Allocated by task 40:
  kasan_save_stack+0x20/0x40
 ==================================================================
 """
+# The first of two reports of 6.12.117 on a scheduler of the user that loses an object, without its last lines.
 LEAK = """
-kmemleak: unreferenced object 0x62a31480 (size 64):
-kmemleak:   comm "init", pid 1, jiffies 4294667300
+kmemleak: unreferenced object 0x65a28c00 (size 128):
+kmemleak:   comm "iperf3", pid 31, jiffies 4294937696
 kmemleak:   hex dump (first 32 bytes):
+kmemleak:     01 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
 kmemleak:     00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  ................
-kmemleak:   backtrace (crc 0):
-kmemleak:     kmemleak_alloc+0x3a/0x50
-kmemleak:     __kmalloc_cache_noprof+0x1f2/0x270
-kmemleak:     prepare+0x31/0x70
-kmemleak:     mptcp_init_sched+0x2a/0x80
+kmemleak:   backtrace (crc c357fb3c):
+kmemleak:     save_stack_trace+0x83/0xc0
+kmemleak:     stack_trace_save+0x83/0xa0
+kmemleak:     set_track_prepare+0x32/0x60
+kmemleak:     __alloc_object+0x141/0x300
+kmemleak:     __create_object+0x2b/0x100
+kmemleak:     kmemleak_alloc+0x31/0x40
+kmemleak:     __kmalloc_cache_noprof+0x2fc/0x3b0
+kmemleak:     prepare+0x54/0xf0
+kmemleak:     mptcp_init_sched+0x7a/0xa0
+kmemleak:     mptcp_init_sock+0x1cf/0x630
 """
 STALL = """
 rcu: INFO: rcu_sched self-detected stall on CPU
@@ -240,7 +248,7 @@ Kernel panic - not syncing: Fatal exception in interrupt
         (CIRCULAR, '"WARNING: possible circular locking dependency detected" in mptcp_pm_close_subflow()'),
         (INCONSISTENT, '"WARNING: inconsistent lock state" in mptcp_pm_close_subflow()'),
         (KASAN, '"BUG: KASAN: slab-use-after-free in mptcp_clean_una+0x61/0x210" in mptcp_clean_una()'),
-        (LEAK, '"kmemleak: unreferenced object 0x62a31480 (size 64):" in prepare()'),
+        (LEAK, '"kmemleak: unreferenced object 0x65a28c00 (size 128):" in prepare()'),
         (STALL, '"rcu: INFO: rcu_sched self-detected stall on CPU" in mptcp_worker()'),
         (OOPS, '"BUG: kernel NULL pointer dereference, address: 0000000000000010" in mptcp_sendmsg()'),
         (OOPS.replace("BUG: kernel NULL", "at NULL"), '"Oops: Oops: 0000 [#1]" in mptcp_sendmsg()'),

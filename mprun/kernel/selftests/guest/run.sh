@@ -14,13 +14,3 @@ export PATH
 status=$?
 read -r seconds _ </proc/uptime
 echo "$status $seconds" >/run/mprun/run/end
-# only a kernel of the debug profile has kmemleak; the second scan reports, and all levels go to the console
-if [ -e /sys/module/kmemleak ]; then
-	mount -t debugfs debugfs /sys/kernel/debug
-	echo 7 >/proc/sys/kernel/printk
-	echo Y >/sys/module/kmemleak/parameters/verbose
-	for scan in 1 2; do
-		sleep 6
-		echo scan >/sys/kernel/debug/kmemleak
-	done
-fi

@@ -38,7 +38,7 @@ from mprun.model.discipline import DISCIPLINES
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
 from mprun.runs.run_directory import RunDirectory
-from mprun.safety.folder import Folder
+from mprun.safety.folder import Folder, UnsafeError
 
 NAME: EngineName = "virtual"
 IS_SIMULATED = True
@@ -153,9 +153,10 @@ def _guest(
 
 def _write_library_names(folder: Folder) -> None:
     """Write a copy of this machine's names of libraries, filled up with zeros, which the agent gives to programs."""
-    with contextlib.suppress(FileNotFoundError), open(engine_paths.LIBRARY_NAMES, "rb") as names:
-        content = names.read()
-        with folder.create(Path(engine_paths.LIBRARY_NAMES).name) as copy:
+    names = Path(engine_paths.LIBRARY_NAMES)
+    with contextlib.suppress(FileNotFoundError, UnsafeError):
+        content = Folder(names.parent).read_bytes(names.name)
+        with folder.create(names.name) as copy:
             copy.write(content)
             copy.truncate(-(-len(content) // LIBRARY_NAMES_BYTES) * LIBRARY_NAMES_BYTES)
 

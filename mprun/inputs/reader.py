@@ -131,7 +131,7 @@ def _is_of_run(file: Path) -> bool:
 def name_near(beside: Path, name: str) -> str:
     """Return the end of a message about a missing file: a file with a like name in its folder, or in a folder below."""
     folder = beside.parent
-    if os.path.exists(beside) or not folder.is_dir():
+    if os.path.lexists(beside) or not folder.is_dir():
         return ""
     there = sorted(one.name for one in folder.iterdir())
     below = [f"{one}/{beside.name}" for one in there if os.path.isfile(folder / one / beside.name)]

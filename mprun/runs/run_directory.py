@@ -571,7 +571,8 @@ def find(parent: Path, name: str) -> RunDirectory:
     if "/" in name or name.endswith(".zip"):
         above = Path(name).parent
         there = _list_inside(above, "*.json") if "/" in name else []
-        bundles = {one.name.partition(".")[0]: one.name for one in above.glob("*.zip")}
+        archives = Folder(above).find("*.zip") if above.is_dir() else []
+        bundles = {one.partition(".")[0]: one for one in archives}
         near = find_nearest(Path(name).name, there) or bundles.get(find_nearest(Path(name).stem, [*bundles]) or "")
         few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
         hint = f"did you mean '{above / near}'?" if near else few

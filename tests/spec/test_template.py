@@ -124,7 +124,7 @@ SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
 )
 def test_unknown_words_in_braces(tmp_path: Path, word: str, warning: str) -> None:
     (tmp_path / "topo.yaml").write_text(ONE_PATH)
-    entry = f"{{tool: exec, from: client, to: server, command: [echo, '{word}']}}"
+    entry = f"{{tool: exec, from: client, to: server, command: [echo, '{word}'], server: [date]}}"
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic: [{entry}]\n")
     warnings = load(tmp_path / "topo", tmp_path / "xp").warnings
     assert len(warnings) == bool(warning)

@@ -21,11 +21,11 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(mprun: Callable[..., Result], tmp_path: Path) -> Run:
-    """Return a function that runs flows, which have a name, from client to server over one or several paths."""
+    """Return a function that runs flows, which have a tool, from client to server over one or several paths."""
 
     def measure(path: dict[str, str], *given: dict[str, Any], hosts: dict[str, Any] | None = None) -> Result:
-        paths = [path, *(one for one in given if "name" not in one)]
-        flows = [one for one in given if "name" in one]
+        paths = [path, *(one for one in given if "tool" not in one)]
+        flows = [one for one in given if "tool" in one]
         (tmp_path / "topo.yaml").write_text(yaml.safe_dump({"version": 1, "topology": "multi-path", "paths": paths}))
         duration = "10s" if path["rtt"] == LONG["rtt"] else "5s"
         traffic = [{"from": "client", "to": "server", "duration": duration, **flow} for flow in flows]

@@ -757,7 +757,8 @@ def test_a_command_whose_connection_is_refused_may_end_well_and_gets_a_warning(
         f"version: 1\ntraffic: [{{name: ask, tool: exec, from: client, to: server, command: {words}}}]\n"
     )
     result = succeed(mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json", "--allow-exec"))
-    (warning,) = result.summary["warnings"]
+    no_server, warning = result.summary["warnings"]
+    assert "'{port}' is that of the entry's server, and there is none" in no_server
     assert warning.startswith("ask: 1 TCP connection of 'client' got no answer or a reset")
     assert warning.endswith("the entry has no 'server' that listens on 'server'")
 

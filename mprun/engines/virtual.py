@@ -151,12 +151,13 @@ def _guest(
     )
 
 
-def _write_library_names(folder: Folder) -> None:
+def _write_library_names(orders: Folder) -> None:
     """Write a copy of this machine's names of libraries, filled up with zeros, which the agent gives to programs."""
     names = Path(engine_paths.LIBRARY_NAMES)
+    folder = Folder(names.parent)
     with contextlib.suppress(FileNotFoundError, UnsafeError):
-        content = Folder(names.parent).read_bytes(names.name)
-        with folder.create(names.name) as copy:
+        content = folder.read_bytes(names.name)
+        with orders.create(names.name) as copy:
             copy.write(content)
             copy.truncate(-(-len(content) // LIBRARY_NAMES_BYTES) * LIBRARY_NAMES_BYTES)
 

@@ -25,6 +25,7 @@ REMOVED_OPTIONS: Mapping[str, str] = {
 _CLEAN = "nothing is left behind by a run, and `mprun runs rm RUN` removes its results"
 _PROMPT = "`mprun shell -t TOPOLOGY` opens Mininet's prompt, for commands such as `client ping server`"
 _ALL = "name the runs, as in `mprun runs rm runs/2*`"
+_REPEAT = "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"
 _NEWEST = "`latest` is the newest run, and `mprun runs list` lists all"
 
 # Options of other tools, the commands that they are meant for, and the way to the same. A command is a name, or an
@@ -33,7 +34,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     (
         "--repeat --runs --count --repetitions --iterations --seeds",
         "run sweep",
-        "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`",
+        _REPEAT,
     ),
     ("--resume", "run sweep", "the command of an interrupted sweep resumes it"),
     ("--dry-run", "run", "`mprun plan` shows what a run would do"),
@@ -149,8 +150,8 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
     """
     command = error.ctx.command if error.ctx else None
     if isinstance(error, click.BadParameter) and error.param and error.param.name == "seed" and "," in error.message:
-        several = "for runs with several seeds write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"
-        return click.BadParameter(f"{error.message.rstrip('.')}: {several}", error.ctx, error.param)
+        message = f"{error.message.rstrip('.')}: for runs with several seeds {_REPEAT}"
+        return click.BadParameter(message, error.ctx, error.param)
     if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):
         known = [name for name, one in command.commands.items() if not one.hidden]
         return click.UsageError(f"no command '{found[1]}'{_advise_action(found[1], known, commands)}", error.ctx)

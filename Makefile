@@ -25,7 +25,7 @@ help:
 	@echo "make fidelity  links asked against got: docs/measured/fidelity.md"
 	@echo "make physics  drawn networks against closed forms: docs/measured/physics.md; SEED=n draws others; three minutes"
 	@echo "make fairness  coupled congestion control against TCP (writes docs/measured/fairness.md); half an hour"
-	@echo "make interop  QUIC libraries against each other: docs/measured/interop.md; three minutes, fifteen on a loaded machine"
+	@echo "make interop  QUIC libraries against each other: docs/measured/interop.md; eight minutes on two busy cores"
 	@echo "make cycle   from an edit of a kernel tree to the result of a run; fifteen minutes"
 	@echo "make planted  plant two faults in the kernel's MPTCP, and time the commands that find them; ten minutes"
 	@echo "make soak    6 h of simulated time with each scheduler and congestion control (writes docs/measured/soak.md), and programs"

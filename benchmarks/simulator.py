@@ -70,10 +70,10 @@ class Network:
 
 
 NETWORKS = (
-    Network(20, 2, 10, 10, 1.6),
-    Network(100, 2, 10, 10, 0.5),
-    Network(100, 8, 5, 10, 0.26),
-    Network(1000, 2, 5, 5, 0.11),
+    Network(20, 2, 10, 10, 1.25),
+    Network(100, 2, 10, 10, 0.45),
+    Network(100, 8, 5, 10, 0.27),
+    Network(1000, 2, 5, 5, 0.1),
 )
 
 

@@ -43,7 +43,7 @@ BATCH = 25
 LOADED = (
     *("mprun.inputs", "mprun.compile", "mprun.runs.runner", "mprun.reports.run_page", "polars"),
     *(
-        "mprun.sweeps.sweep_directory",
+        "mprun.storage.sweep_directory",
         "mprun.sweeps.operands",
         "mprun.captures.dissection",
         "mprun.bundles.pack",

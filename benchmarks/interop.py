@@ -18,7 +18,7 @@ from pathlib import Path
 from docs.generate.markdown import table, wrap
 from mprun.model.grouping import gather
 from mprun.model.sweep_files import CellSummary, CellVerdict
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary
 
 ROOT = Path(__file__).parents[1]

@@ -73,7 +73,7 @@ def main() -> None:
         shutil.copytree(original, folder / "many" / "20260102-000000-topo-xp_mptcp-00000000")
         third, third_s = mprun(*words, *QUESTION, *SHOWN, cache=folder)
         page_s = mprun(*words, "--html", folder / "runs.html", cache=folder)[1]
-        index = sum(path.stat().st_size for path in folder.glob("mprun/runs/index/*/runs.sqlite"))
+        index = sum(path.stat().st_size for path in folder.glob("mprun/index/*/runs.sqlite"))
         size = (folder / "runs.html").stat().st_size
     assert first == second
     assert len(first.splitlines()) == COUNT

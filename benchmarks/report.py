@@ -17,9 +17,9 @@ from pathlib import Path
 
 from mprun.model.sweep_files import FORMAT, CellRepeat, SweepCell, SweepRecord
 from mprun.reports.sweep_page import make_sweep_report
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.study import name_folder
-from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 
 ROOT = Path(__file__).parents[1]

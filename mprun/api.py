@@ -28,10 +28,10 @@ from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import name_nearest, tell_unknown
 from mprun.model.scalar import spell_scalar
 from mprun.runs.place import choose_place_of
-from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.runs.runner import make_request, read_inputs, run_request
 from mprun.safety.folder import Folder
-from mprun.sweeps.sweep_directory import SweepDirectory, find_either
+from mprun.storage.run_directory import FROM_CAPTURES, RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory, find_either
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mprun.kernel.store import Kernel
     from mprun.model.plan import Plan
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
 # Variables of the environment: the folder of the store, the file to which each process appends what it did, the seed of
 # the choice of runs that are made again, and whether the current test is marked `fresh`.
@@ -48,7 +48,7 @@ COMMAND = "::command "
 # One of this many copies is made again.
 SHARE = 20
 MOST_BYTES = 4 << 30
-# Files about the time of the host, which no run repeats (`mprun.runs.run_directory`).
+# Files about the time of the host, which no run repeats (`mprun.storage.run_directory`).
 OF_HOST = frozenset({"wall.json", "stops.json"})
 # A run with this file may differ from another one.
 DISTURBED = "changed.json"

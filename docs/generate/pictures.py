@@ -23,7 +23,7 @@ from mprun.labs.definition import Lab
 from mprun.machine.packaged import find_labs
 from mprun.reports.chart import WIDE, paint
 from mprun.reports.run_charts import charts_of
-from mprun.runs.run_directory import RunDirectory, find
+from mprun.storage.run_directory import RunDirectory, find
 
 _SHOWN = re.compile(r"\]\((pictures/(\w+)\.([\w-]+)\.svg)\)")
 _MADE = re.compile(rb"<!-- make pictures, matplotlib (\S+) -->")

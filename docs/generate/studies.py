@@ -49,8 +49,8 @@ from mprun.labs.study_page import draw_pages, list_reasons, name_folder, table, 
 from mprun.metrics.claim_check import find_value
 from mprun.runs.place import choose_place
 from mprun.statements.expression import UnknownName, Value
+from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.sweeps import execution, study
-from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "build" / "studies"

@@ -21,11 +21,11 @@ from mprun.kernel.store import describe_recipe
 from mprun.metrics.cells import INCOMPLETE
 from mprun.model.codec import PLAIN
 from mprun.model.run_files import RunEnvironment
-from mprun.runs import table
-from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory
 from mprun.runs.runner import refuse_changes, restore_tables
 from mprun.safety.folder import Folder
-from mprun.sweeps.sweep_directory import ALONE, ResultDirectory, SweepDirectory, runs_by_place
+from mprun.storage import table
+from mprun.storage.run_directory import FROM_CAPTURES, RunDirectory
+from mprun.storage.sweep_directory import ALONE, ResultDirectory, SweepDirectory, runs_by_place
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 ARTIFACTS = "artifacts.json"

@@ -22,8 +22,8 @@ from mprun.bundles.archive import unpack
 from mprun.bundles.pack import ARTIFACTS, Artifacts, digest_of
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import MprunError, SpecError
-from mprun.inputs.keys.experiment import RUNS
 from mprun.inputs.loading import load
+from mprun.keys.experiment import RUNS
 from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json
@@ -36,15 +36,15 @@ from mprun.model.sweep_files import SweepRecord
 from mprun.runs.difference import CAPTURES, first_difference, has_captures
 from mprun.runs.place import Place, choose_place, find_kernel, refuse_commands, refuse_machine_kernel
 from mprun.runs.repetition import find_other_makers, repeat
-from mprun.runs.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
+from mprun.storage.run_directory import KERNEL_LOG, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.storage.sweep_directory import ALONE, Kept, ResultDirectory, SweepDirectory, runs_by_place
 from mprun.sweeps.execution import slots_for
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.operands import read_operands
 from mprun.sweeps.study import name_folder
-from mprun.sweeps.sweep_directory import ALONE, Kept, ResultDirectory, SweepDirectory, runs_by_place
 from mprun.sweeps.sweep_summary import find_missing, write_summary
 from mprun.sweeps.worker import Job, settle
 

@@ -27,7 +27,7 @@ from mprun.model.network import Link, Network
 from mprun.model.plan import Plan
 from mprun.model.spec import Capture
 from mprun.model.wording import describe
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from mprun.workloads import tcpdump
 
 

@@ -18,7 +18,7 @@ from mprun.captures import tshark
 from mprun.errors import MachineError
 from mprun.machine import invoking_user
 from mprun.model.intent import AddressedFlow
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.quic_connection import KEY_LOG
 
 _FIELDS = ("udp.srcport", "quic.key_phase", "tls.handshake.type", "tls.handshake.ciphersuite")

@@ -11,8 +11,8 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_either
 from mprun.cli.progress import Bar
-from mprun.runs.run_directory import readable
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.run_directory import readable
+from mprun.storage.sweep_directory import SweepDirectory
 
 _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".xz", ".7z")
 

@@ -25,13 +25,13 @@ from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.grouping import gather
 from mprun.model.units import QuantityError, parse_ratio
 from mprun.reports import effect
-from mprun.runs.run_directory import RunDirectory, list_runs
 from mprun.safety.text import plain
+from mprun.storage.run_directory import RunDirectory, list_runs
 
 if TYPE_CHECKING:
     from mprun.questions.divergence import Divergence
+    from mprun.storage.sweep_directory import ResultDirectory
     from mprun.sweeps.operands import Operands, SidePair
-    from mprun.sweeps.sweep_directory import ResultDirectory
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 # The lines that differ in a file, without --all.
@@ -83,8 +83,8 @@ def command(
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
+    from mprun.storage.sweep_directory import LATEST
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
-    from mprun.sweeps.sweep_directory import LATEST
 
     if first is None:
         first, second = _find_last(parent) if axis is None else (LATEST, None)
@@ -165,7 +165,7 @@ def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs that have results. Raises UsageError if there are fewer."""
-    from mprun.sweeps.sweep_directory import LATEST
+    from mprun.storage.sweep_directory import LATEST
 
     runs = [run for run in list_runs(parent) if run.has("summary.json")]
     if len(runs) < 2:
@@ -178,7 +178,7 @@ def _find_last(parent: Path) -> tuple[str, str]:
 def _tell_axes(parent: Path, name: str) -> str:
     """Return the commands that compare the parts of a sweep; empty without a sweep of this name or without axes."""
     from mprun.cli.operand import find_either
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.storage.sweep_directory import SweepDirectory
 
     with contextlib.suppress(MprunError):
         found = find_either(parent, name)

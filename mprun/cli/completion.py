@@ -67,7 +67,7 @@ def complete_tools(_context: click.Context, _parameter: click.Parameter, incompl
 
 def complete_runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the runs in the directory of `-o`, newest first, and the steps of the lab that is named or is here."""
-    from mprun.runs import run_directory
+    from mprun.storage import run_directory
 
     runs = run_directory.list_runs(_parent(context))
     found = dict.fromkeys(("latest", *(run.name for run in reversed(runs))), "") if runs else {}
@@ -119,8 +119,7 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
 
 def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
-    from mprun.runs import run_directory
-    from mprun.sweeps import sweep_directory
+    from mprun.storage import run_directory, sweep_directory
 
     parent, named = _parent(context), _first_argument(context) or "latest"
     found: list[str] = []
@@ -134,7 +133,7 @@ def complete_metrics(context: click.Context, _parameter: click.Parameter, incomp
 
 def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters and metrics of the newest run, after the last comma of a list of names."""
-    from mprun.runs import run_directory
+    from mprun.storage import run_directory
 
     before, comma, last = incomplete.rpartition(",")
     names = ["name", "status", "engine", "seed"]
@@ -146,7 +145,7 @@ def complete_values(context: click.Context, _parameter: click.Parameter, incompl
 
 def complete_counters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
-    from mprun.runs import run_directory
+    from mprun.storage import run_directory
 
     names: set[str] = set()
     with _UNREADABLE:
@@ -157,7 +156,7 @@ def complete_counters(context: click.Context, _parameter: click.Parameter, incom
 
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
-    from mprun.sweeps import sweep_directory
+    from mprun.storage import sweep_directory
 
     axes: tuple[str, ...] = ()
     with _UNREADABLE:

@@ -18,7 +18,7 @@ from mprun.errors import SpecError
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
 # A line of the kernel: file, line, function, and how often it was executed.
 CoverageLine = Mapping[str, Any]

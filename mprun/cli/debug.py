@@ -43,7 +43,7 @@ def command(
     The kernel needs symbols: `mprun kernel build --symbols`.
     """
     from mprun.cli.operand import find_run
-    from mprun.kernel.debugging import debug, parse_packet, parse_statement, parse_time
+    from mprun.questions.debugging import debug, parse_packet, parse_statement, parse_time
 
     given = [
         (parse, text)

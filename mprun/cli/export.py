@@ -14,16 +14,16 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
 from mprun.model.problem import name_nearest
-from mprun.runs.run_directory import RunDirectory, readable
-from mprun.runs.table import writing
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
+from mprun.storage.run_directory import RunDirectory, readable
+from mprun.storage.table import writing
 
 if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.reports.paper import PaperFormat
-    from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
+    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
 
 _PAPERS = {"markdown": "metrics.md", "latex": "metrics.tex"}

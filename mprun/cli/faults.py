@@ -24,7 +24,7 @@ from mprun.safety.text import plain
 
 if TYPE_CHECKING:
     from mprun.questions.faults import Base, Faulted
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.storage.sweep_directory import SweepDirectory
 
 DEFAULT_FIRST = 200
 DEFAULT_BY = "50ms"
@@ -77,7 +77,7 @@ def command(
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.experiment import refuse_unknown_metrics
-    from mprun.inputs.keys.experiment import MPTCP_OPTION
+    from mprun.keys.experiment import MPTCP_OPTION
     from mprun.questions import faults
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of

@@ -16,9 +16,9 @@ from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
 
 if TYPE_CHECKING:
-    from mprun.runs.index.listed import DirectoryKind
-    from mprun.runs.run_directory import RunDirectory
-    from mprun.sweeps.sweep_directory import ResultDirectory
+    from mprun.storage.index.listed import DirectoryKind
+    from mprun.storage.run_directory import RunDirectory
+    from mprun.storage.sweep_directory import ResultDirectory
 
 FoundT = TypeVar("FoundT", bound="ResultDirectory")
 
@@ -40,14 +40,14 @@ class Operand(Frozen):
 
 def find_either(parent: Path, name: str) -> ResultDirectory:
     """Return a sweep or a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun.sweeps import sweep_directory
+    from mprun.storage import sweep_directory
 
     return _find(parent, name, sweep_directory.find_either)[0]
 
 
 def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun.runs import run_directory
+    from mprun.storage import run_directory
 
     return _find(parent, name, run_directory.find)[0]
 
@@ -69,7 +69,7 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 
 
 def _open_operand(parent: Path, name: str, opened: contextlib.ExitStack) -> Operand:
-    from mprun.sweeps import sweep_directory
+    from mprun.storage import sweep_directory
 
     if Path(name).is_file():
         return _find_bundle(name, opened)
@@ -87,7 +87,7 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
             return _find_with(parent, name), ""
         # few operands are steps, and reading labs is expensive
         from mprun.labs.grade import find_step_run
-        from mprun.runs.run_directory import LATEST
+        from mprun.storage.run_directory import LATEST
 
         if step := find_step_run(parent, name):
             return step
@@ -102,7 +102,7 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
 def advise(parent: Path, name: str) -> str:
     """Return the message about a name that means no run, such as the name of a metric; empty if none is known."""
     from mprun.cli.mistake import advise_operand, advise_parent
-    from mprun.runs.run_directory import list_runs
+    from mprun.storage.run_directory import list_runs
 
     context = click.get_current_context(silent=True)
     if context is None or Path(name).is_dir():
@@ -141,10 +141,10 @@ def _find_with(parent: Path, text: str) -> RunDirectory:
 
 def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
     """Return the newest run of a kind with values. Raises SpecError."""
-    from mprun.runs.index.database import FolderIndex
-    from mprun.runs.index.listed import scan
-    from mprun.runs.index.selection import ListRequest, select
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.index.database import FolderIndex
+    from mprun.storage.index.listed import scan
+    from mprun.storage.index.selection import ListRequest, select
+    from mprun.storage.run_directory import RunDirectory
 
     request = ListRequest(text.split(","))
     try:
@@ -161,8 +161,8 @@ def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
 def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
     """Return what `latest` means, and print a note if a run and a sweep could be meant."""
     from mprun.cli.options import spell_path
-    from mprun.runs.run_directory import LATEST
-    from mprun.sweeps import sweep_directory
+    from mprun.storage import sweep_directory
+    from mprun.storage.run_directory import LATEST
 
     if name == LATEST and all((parent / link).exists() for link in (LATEST, sweep_directory.LATEST)):
         click.echo(f"note: latest is {spell_path(found.path)}", err=True)

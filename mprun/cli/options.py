@@ -33,8 +33,8 @@ from mprun.safety.text import printable
 if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
     from mprun.reports.test_results import CheckedExpectation
-    from mprun.runs.run_directory import RunDirectory
-    from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
+    from mprun.storage.run_directory import RunDirectory
+    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
     from mprun.sweeps.worker import Keep
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -614,7 +614,7 @@ def launch(page: Path) -> None:
 
 def need_run(found: ResultDirectory, option: str) -> RunDirectory:
     """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
     if not isinstance(found, RunDirectory):
         raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
@@ -628,7 +628,7 @@ def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
     """
     if not run.has_tables:
         from mprun.runs import runner
-        from mprun.runs.run_directory import readable
+        from mprun.storage.run_directory import readable
 
         try:
             with readable(run.path):

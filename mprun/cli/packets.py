@@ -44,7 +44,7 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     from mprun.captures.dissection import dissect
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
-    from mprun.runs import run_directory
+    from mprun.storage import run_directory
 
     run = find_run(parent, name)
     with run_directory.readable(run.path), Bar() as bar:

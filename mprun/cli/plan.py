@@ -51,9 +51,9 @@ def _show_difference(first: str, second: str) -> None:
 
 def _read_plan(name: str) -> Plan:
     from mprun.cli.operand import find_run
-    from mprun.runs import run_directory
     from mprun.safety.folder import Folder
     from mprun.safety.text import make_printable
+    from mprun.storage import run_directory
 
     path = Path(name)
     with run_directory.readable(path):

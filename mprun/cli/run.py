@@ -18,7 +18,7 @@ from mprun.errors import Interrupted, MprunError, RunError
 
 if TYPE_CHECKING:
     from mprun.engines.agent_process import Shell
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
 # The columns of a terminal from which on a run ends with a figure.
 WIDE = 100
@@ -58,7 +58,7 @@ def command(
     from mprun.model.run_files import LABEL
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
     place = choose_place_of(loaded.values, runs.engine, runs.kernel)
     refuse_unknown([loaded], place.name, runs.kernel)

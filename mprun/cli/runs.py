@@ -19,12 +19,12 @@ from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar
 from mprun.errors import RunError, SpecError
 from mprun.machine import invoking_user
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import name_some, plain
+from mprun.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from mprun.runs.index.listed import DirectoryKind, Scan
-    from mprun.runs.index.selection import ListedRow, Listing, ListRequest
+    from mprun.storage.index.listed import DirectoryKind, Scan
+    from mprun.storage.index.selection import ListedRow, Listing, ListRequest
 
 
 _values = partial(options.text, shell_complete=complete_values)
@@ -91,8 +91,8 @@ def list_(
     `bulk.goodput > 10mbit`. A name is a parameter, an axis of a matrix, a metric, or name, status, engine or seed. A
     run that lacks a value is left out.
     """
-    from mprun.runs.index.listed import scan
-    from mprun.runs.index.selection import ListRequest
+    from mprun.storage.index.listed import scan
+    from mprun.storage.index.selection import ListRequest
 
     if as_json and page is not None:
         raise click.UsageError("--json conflicts with --html: remove one of the two")
@@ -120,7 +120,7 @@ def list_(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
-    from mprun.sweeps.sweep_directory import SweepDirectory, find_either
+    from mprun.storage.sweep_directory import SweepDirectory, find_either
 
     try:
         chosen = [find_either(parent, name) for name in names]
@@ -141,8 +141,8 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: s
 
     form: `page`, `terminal` or `json`.
     """
-    from mprun.runs.index.database import FolderIndex, Index
-    from mprun.runs.index.selection import find_differing, select
+    from mprun.storage.index.database import FolderIndex, Index
+    from mprun.storage.index.selection import find_differing, select
 
     kinds: Sequence[DirectoryKind] = ("run", "sweep", "run of sweep") if is_deep else ("run", "sweep")
     lacking = "" if is_deep or all(one.kind == "run" for one in found.found) else "; --all adds the runs of sweeps"
@@ -174,7 +174,7 @@ def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
 
 
 def _show(listing: Listing, parent: Path) -> None:
-    from mprun.runs.index.selection import spell
+    from mprun.storage.index.selection import spell
 
     if not listing.rows:
         missing = "" if parent.exists() else ": no such folder"

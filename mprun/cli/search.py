@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mprun.model.search_space import Search
     from mprun.questions.proposal import Boundary
     from mprun.questions.search import SearchedPoint, SearchResult
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.storage.sweep_directory import SweepDirectory
 
 DEFAULT_BUDGET = 128
 

@@ -56,7 +56,7 @@ def _stop_at(name: str, time: str | None, runs: options.RunOptions) -> None:
     """Repeat a run up to a time, and execute the lines of standard input on its nodes. Nothing is kept."""
     from mprun.cli.operand import find_run
     from mprun.engines.held_prompt import HeldPrompt
-    from mprun.kernel.debugging import parse_time
+    from mprun.questions.debugging import parse_time
     from mprun.runs import runner
     from mprun.runs.place import choose_place, find_kernel
 

@@ -13,11 +13,11 @@ from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
 from mprun.model.units import format_measured
-from mprun.runs.run_directory import RunDirectory, readable
+from mprun.storage.run_directory import RunDirectory, readable
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary
-    from mprun.sweeps.sweep_directory import ResultDirectory
+    from mprun.storage.sweep_directory import ResultDirectory
 
 # The files of an unfinished run that are named.
 MOST_LEFT = 20

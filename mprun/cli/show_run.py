@@ -16,8 +16,8 @@ from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound, order_metrics, paths_of
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.text import printable
+from mprun.storage.run_directory import RunDirectory
 
 MARKS = {
     "passed": ("passed", "green"),

@@ -19,7 +19,7 @@ from mprun.model.sweep_files import CellSummary, StatementResult, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages
 from mprun.reports.metrics import choose_metrics, format_mean, list_expectations, list_metrics
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import tell_progress
 
 # The number of metrics that fit next to each other.

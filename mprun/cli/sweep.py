@@ -17,9 +17,9 @@ from mprun.errors import MprunError
 from mprun.model.permission import Consent
 
 if TYPE_CHECKING:
+    from mprun.storage.sweep_directory import SweepDirectory
     from mprun.sweeps.estimate import Estimate
     from mprun.sweeps.study import Cell
-    from mprun.sweeps.sweep_directory import SweepDirectory
 
 
 @click.command("sweep")
@@ -97,7 +97,7 @@ def command(
 
 def tell_left(parent: Path, sweep: SweepDirectory) -> None:
     """Say that the newest earlier sweep of the same command is not finished, if this is so."""
-    from mprun.sweeps.sweep_directory import list_sweeps
+    from mprun.storage.sweep_directory import list_sweeps
 
     for other in reversed(list_sweeps(parent)):
         if other.path != sweep.path and other.command == sweep.command:

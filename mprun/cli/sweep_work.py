@@ -16,11 +16,11 @@ from mprun.engines.registry import ENGINES
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
 from mprun.model.sweep_files import SweepSummary
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps import execution
 from mprun.sweeps.executor import Executor
 from mprun.sweeps.growth import GrowingSweep
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import SweepDirectory
 
 MOST_RUNNING = 3
 _TEXTS = ("{task.description}", "{task.fields[left]}", "[dim]{task.fields[note]}")

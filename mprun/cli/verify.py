@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mprun.bundles.reproduction import Original, ReproducedRun
     from mprun.metrics.comparison import ComparedMetric
     from mprun.questions.divergence import Divergence
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
 MOST_SHOWN = 20
 _WORDS = {
@@ -65,7 +65,7 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
     from mprun.cli.compare import find_divergence
     from mprun.cli.progress import Bar
     from mprun.machine.scratch import scratch
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
     with scratch("mprun-verify-") as folder:
         original = _open(name, runs.parent, folder)
@@ -145,7 +145,7 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
     """Print the verdict on a run, and where it diverges. A run that is kept is shown first."""
     from mprun.cli.compare import show_divergence
     from mprun.cli.show_run import show_summary
-    from mprun.runs.run_directory import RunDirectory
+    from mprun.storage.run_directory import RunDirectory
 
     for fact, (then, now) in done.facts.items():
         click.echo(f"note: {plain(fact)}: {plain(then)} then, {plain(now)} now", err=True)

@@ -13,12 +13,12 @@ from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
-from mprun.runs.run_directory import RunDirectory, read_table
 from mprun.safety.text import plain
+from mprun.storage.run_directory import RunDirectory, read_table
 
 if TYPE_CHECKING:
     from mprun.questions.why import Explained
-    from mprun.sweeps.sweep_directory import SweepDirectory
+    from mprun.storage.sweep_directory import SweepDirectory
 
 DEFAULT_RUNS = 20
 DEFAULT_STEPS = 6

@@ -32,8 +32,8 @@ from mprun.machine.scratch import scratch
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
 from mprun.model.plan import Plan
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder, UnsafeError
+from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.built import PROGRAMS, program_store
 
 # The search path for programs, the same for every user: an ordinary user's path lacks the sbin folders.

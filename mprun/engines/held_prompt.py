@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mprun.model.engine_paths import HELD, PROMPT_OUTPUT
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder
+from mprun.storage.run_directory import RunDirectory
 
 
 class HeldPrompt(NamedTuple):

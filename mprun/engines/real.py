@@ -26,7 +26,7 @@ from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 NAME: EngineName = "real"
 IS_SIMULATED = False

@@ -16,7 +16,7 @@ from mprun.kernel.store import Kernel
 from mprun.model.capabilities import Capabilities
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 
 class Engine(Protocol):

@@ -37,8 +37,8 @@ from mprun.model.capabilities import Capabilities
 from mprun.model.discipline import DISCIPLINES
 from mprun.model.engine_name import EngineName
 from mprun.model.plan import Plan
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder, UnsafeError
+from mprun.storage.run_directory import RunDirectory
 
 NAME: EngineName = "virtual"
 IS_SIMULATED = True

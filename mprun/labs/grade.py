@@ -23,9 +23,9 @@ from mprun.metrics.claim_check import JudgedClaim, judge
 from mprun.model.frozen import Frozen
 from mprun.model.problem import name_nearest
 from mprun.model.scalar import Scalar
-from mprun.runs import run_directory
-from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import read_inputs
+from mprun.storage import run_directory
+from mprun.storage.run_directory import RunDirectory
 
 # The reason of a step that nobody tried.
 NOT_RUN = "was not run"

@@ -31,12 +31,13 @@ from mprun.model.run_summary import Summary
 from mprun.model.spec import ExperimentSpec
 from mprun.runs import runner
 from mprun.runs.place import Place, choose_place_of
-from mprun.runs.run_directory import FROM_CAPTURES, RunDirectory, list_runs
-from mprun.sweeps import execution, signature, study
+from mprun.storage import signature
+from mprun.storage.run_directory import FROM_CAPTURES, RunDirectory, list_runs
+from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
+from mprun.sweeps import execution, study
 from mprun.sweeps.execution import TellProgress
 from mprun.sweeps.executor import run_all
 from mprun.sweeps.local import LocalExecutor
-from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import list_versions
 from mprun.sweeps.worker import Job, RunOutcome
 

@@ -26,11 +26,11 @@ from mprun.reports.figure import Chart, to_csv
 from mprun.reports.overlay import average_steps, overlay
 from mprun.reports.run_charts import charts_of
 from mprun.reports.sweep_page import charts_of as charts_of_sweep
-from mprun.runs.run_directory import PAGE_PREFIX, RunDirectory
 from mprun.safety.cell import write_cell
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
-from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory
+from mprun.storage.run_directory import PAGE_PREFIX, RunDirectory
+from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
 HEAD = ("figure", "published", "here", "seeds", "verdict", "command")
 COLUMNS = 110

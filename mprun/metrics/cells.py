@@ -13,8 +13,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
-from mprun.metrics.cell_run import CellRun
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, need, stdev, t_interval
+from mprun.model.cell_run import CellRun
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import find_in_cells
 from mprun.metrics.lateness import Allowance
+from mprun.model.cell_run import CellRun
 from mprun.model.frozen import Frozen
 from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest

@@ -31,10 +31,10 @@ from mprun.questions.built_version import BuildSubject, OwnProgram
 from mprun.questions.repository import History
 from mprun.runs import runner
 from mprun.runs.place import choose_place_of
-from mprun.runs.run_directory import RunDirectory
 from mprun.statements.claim import column_unit, refuse_stray, split_table
 from mprun.statements.evaluation import check, evaluate
 from mprun.statements.expression import Expression, ExpressionError, Reference, Value, parse
+from mprun.storage.run_directory import RunDirectory
 
 BisectTerm = Literal["good", "bad", "skip"]
 

@@ -27,10 +27,10 @@ from mprun.questions.faulted_run import FaultedRun, find_end, read_causes
 from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
 from mprun.runs import runner
 from mprun.runs.place import Place
-from mprun.runs.run_directory import RunDirectory, read_table
+from mprun.storage.run_directory import RunDirectory, read_table
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps import study
 from mprun.sweeps.study import Cell, as_case
-from mprun.sweeps.sweep_directory import SweepDirectory
 
 AXIS = "fault"
 # The name of the cell without faults.

@@ -12,9 +12,9 @@ from pathlib import Path
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import MachineError, MprunError, RunError, SpecError
-from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.loading import load, read_plain
 from mprun.inputs.rendering import spell_file
+from mprun.keys.field import DEFAULT_SEED
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
@@ -26,9 +26,9 @@ from mprun.questions.faulted_run import without_numbers
 from mprun.questions.reduction import ValueTree, reduce
 from mprun.runs import runner
 from mprun.runs.place import Place
-from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.folder import Folder
 from mprun.statements.expression import Expression
+from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 
 # A smaller case must miss its bound by a share of the run's own miss between these. Otherwise, it could fail for
 # another reason, such as a run that has become too short.

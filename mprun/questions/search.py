@@ -26,12 +26,12 @@ from mprun.model.spec import BUFFERS, Spec
 from mprun.questions.minimise import read_with_seed
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.reduction import ValueTree
-from mprun.runs.run_directory import RunDirectory
 from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import ExpressionError, Reference, Value, parse
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import Kept
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
-from mprun.sweeps.sweep_directory import Kept
 from mprun.workloads import tool
 
 TABLE = "search"

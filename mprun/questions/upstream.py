@@ -20,9 +20,9 @@ from mprun.questions.minimise import write_files
 from mprun.questions.search import read_case
 from mprun.reports.metrics import choose_main
 from mprun.runs.provenance import list_makers
-from mprun.runs.run_directory import RunDirectory, reading
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
+from mprun.storage.run_directory import RunDirectory, reading
 
 REPORT, COUNTERS, KERNEL_LOG = "report.txt", "nstat.txt", "kernel-log.txt"
 # The files of the control run are in a folder of this name, or have this word before their name.

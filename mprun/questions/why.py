@@ -22,9 +22,9 @@ from mprun.model.spec import Reseed
 from mprun.questions.bisect import judge_run
 from mprun.questions.minimise import RunFailure, has_failed
 from mprun.statements.expression import Expression
+from mprun.storage.sweep_directory import Kept
 from mprun.sweeps.growth import RunCases
 from mprun.sweeps.study import as_case
-from mprun.sweeps.sweep_directory import Kept
 from mprun.workloads import tool
 
 TABLE = "why"

@@ -22,9 +22,9 @@ from mprun.reports.overlay import OverlaidRun, overlay
 from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_page import WORDS
-from mprun.runs.run_directory import COMPARISON_PREFIX, RunDirectory, write_page
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
+from mprun.storage.run_directory import COMPARISON_PREFIX, RunDirectory, write_page
 from mprun.sweeps.operands import SidePair
 
 # The most rows of a table. A sweep may have many thousands, which `mprun compare --json` prints.

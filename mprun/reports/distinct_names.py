@@ -14,8 +14,8 @@ from typing import Any
 from mprun.errors import MprunError
 from mprun.inputs.loading import read_plain
 from mprun.model.scalar import Scalar, spell_scalar
-from mprun.runs.run_directory import RunDirectory
-from mprun.sweeps.sweep_directory import ResultDirectory, SweepDirectory, title_of
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory, title_of
 
 _TIME = re.compile(r"^\d{8}-(\d\d)(\d\d)(\d\d)-")
 # The end of the name of a setting that is a parameter.

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from mprun.reports.metrics import choose_main
 from mprun.reports.page import ListedCell, ListedRun, ListingPage, render
-from mprun.runs.index.listed import ListedEntry
-from mprun.runs.index.selection import FIELDS, ListCell, Listing, ListRequest, spell, to_value
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
+from mprun.storage.index.listed import ListedEntry
+from mprun.storage.index.selection import FIELDS, ListCell, Listing, ListRequest, spell, to_value
 
 # The number of parameters on a page whose columns nobody has chosen.
 MOST_PARAMETERS = 8

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from mprun.model.run_summary import KINDS, Kind
 from mprun.model.sweep_files import CellSummary
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 
 _NUMBER = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w)")
 

@@ -19,7 +19,7 @@ from mprun.reports.figure import MOST_NUMBERS, Chart, Mark
 from mprun.reports.metrics import paths_of
 from mprun.reports.run_data import NS, AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run
-from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RunDirectory
+from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RunDirectory
 
 
 def charts_of(run: RunDirectory) -> list[Chart]:

@@ -21,9 +21,9 @@ from mprun.reports.metrics import find_repeated, format_bound, order_metrics
 from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
-from mprun.runs.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.safety.text import printable
-from mprun.sweeps.sweep_directory import title_of
+from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
+from mprun.storage.sweep_directory import title_of
 from mprun.workloads.tool import OwnedMetrics
 
 # The main metrics of a report, in this order, each with a second metric and its words for the note below it.

@@ -22,7 +22,7 @@ from mprun.reports.metrics import choose_metrics, format_mean, list_expectations
 from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 MOST_FIGURES = 6

@@ -14,7 +14,7 @@ from mprun.model.run_files import RunEnvironment
 from mprun.runs import runner
 from mprun.runs.place import choose_place, find_kernel
 from mprun.runs.provenance import list_makers
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 
 def repeat(

@@ -24,11 +24,11 @@ from mprun.engines.debugger import Attended, Debugger
 from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, MprunError, RunError
 from mprun.inputs.attachment import keep
-from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.kernel.store import DEFAULT_NAME
+from mprun.keys.experiment import name_link
 from mprun.machine.scratch import scratch
 from mprun.machine.version import code_digest
 from mprun.metrics.calibration import Calibration, judge
@@ -49,8 +49,15 @@ from mprun.model.run_summary import Summary
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
-from mprun.runs.run_directory import DAMAGE, RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory, name_error, reading
 from mprun.safety.text import name_some
+from mprun.storage.run_directory import (
+    DAMAGE,
+    RESOLVED_EXPERIMENT,
+    RESOLVED_TOPOLOGY,
+    RunDirectory,
+    name_error,
+    reading,
+)
 
 CALIBRATION = "calibration.json"
 CHANGED_INPUTS = "its inputs were changed after the run"

@@ -12,9 +12,9 @@ from mprun.errors import MprunError
 from mprun.model.frozen import Frozen
 from mprun.model.span import find_spans
 from mprun.runs import runner
-from mprun.runs.run_directory import RunDirectory, list_runs
+from mprun.storage.run_directory import RunDirectory, list_runs
+from mprun.storage.sweep_directory import list_sweeps
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import list_sweeps
 
 # The number of the newest known runs that count.
 MOST_LOOKED_AT = 50

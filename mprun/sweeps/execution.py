@@ -28,11 +28,11 @@ from mprun.model.sweep_files import FORMAT, Session, SweepCell, SweepRecord, Swe
 from mprun.runs import runner
 from mprun.runs.place import choose_place, refuse_commands, refuse_machine_kernel
 from mprun.safety.text import name_some
+from mprun.storage.sweep_directory import SweepDirectory, list_sweeps
 from mprun.sweeps import study
 from mprun.sweeps.cell_progress import CellProgress, describe_repeat, say_progress
 from mprun.sweeps.executor import Executor, run_all
 from mprun.sweeps.study import Cell, Task
-from mprun.sweeps.sweep_directory import SweepDirectory, list_sweeps
 from mprun.sweeps.sweep_summary import write_summary
 from mprun.sweeps.worker import Job, Keep, RunOutcome, settle
 

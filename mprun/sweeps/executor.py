@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import MOST_DISTURBED
 from mprun.safety.folder import Folder
+from mprun.storage.run_directory import RunDirectory
 from mprun.sweeps.worker import Job, RunOutcome
 
 _POLL_S = 0.5

@@ -11,9 +11,9 @@ from pathlib import Path
 from mprun.inputs.loading import Loaded
 from mprun.model.permission import Consent
 from mprun.model.sweep_files import SweepRecord
+from mprun.storage.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.execution import Execution, PlacedCells, find_by_digest, place_cells
 from mprun.sweeps.study import make_cells
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.worker import Keep
 
 # Runs new cases, and returns the finished runs of all cases so far, in their order.

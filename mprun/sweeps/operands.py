@@ -30,8 +30,8 @@ from mprun.model.problem import name_nearest
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_scalar
 from mprun.runs.provenance import list_makers
-from mprun.runs.run_directory import RunDirectory
-from mprun.sweeps.sweep_directory import Kept, ResultDirectory, SweepDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import Kept, ResultDirectory, SweepDirectory
 from mprun.sweeps.sweep_summary import find_missing, list_versions
 from mprun.workloads.tool import OwnedMetrics
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mprun.errors import MprunError
-from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import INCOMPLETE, doubt, find_lacking, judge_across, sum_up, tabulate
+from mprun.model.cell_run import CellRun
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.provenance import list_programs
-from mprun.runs.run_directory import make_frame
+from mprun.storage.run_directory import make_frame
+from mprun.storage.sweep_directory import Kept, SweepDirectory
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
-from mprun.sweeps.sweep_directory import Kept, SweepDirectory
 
 if TYPE_CHECKING:
     import polars

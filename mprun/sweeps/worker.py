@@ -28,7 +28,7 @@ from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs import runner
 from mprun.runs.place import choose_place
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 # The runs whose captures are kept: all, none, or those that did not pass.
 Keep = Literal["pcaps", "none", "failed"]

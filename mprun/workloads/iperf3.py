@@ -16,9 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, VOLUME_SCHEMA, Whole, checked
-from mprun.inputs.keys.file_model import KeyProblem
-from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
+from mprun.keys.field import SIZE_SCHEMA, TIME_SCHEMA, VOLUME_SCHEMA, Whole, checked
+from mprun.keys.file_model import KeyProblem
+from mprun.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_CONNECTIONS, less

@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mprun.inputs.keys.field import Whole
-from mprun.inputs.keys.file_model import KeyProblem
-from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size, message_size, whole_seconds
+from mprun.keys.field import Whole
+from mprun.keys.file_model import KeyProblem
+from mprun.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size, message_size, whole_seconds
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, less
 from mprun.model.plan import Ready

@@ -18,7 +18,7 @@ from mprun.model.network import Network
 from mprun.model.plan import Plan
 from mprun.model.spec import Spec
 from mprun.reports.drawing import draw
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 PAIR = "nodes: {a: {kind: host}, r: {kind: router}, b: {kind: host}}\n"
 

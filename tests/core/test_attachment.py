@@ -22,9 +22,9 @@ from mprun.inputs.loading import load, load_cells
 from mprun.inputs.writer import write_experiment
 from mprun.metrics.comparison import differing_lines
 from mprun.model.spec import Attachment
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps import operands
-from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.core.test_own_result import LAB
 
 

@@ -28,11 +28,11 @@ from mprun.kernel.store import Kernel
 from mprun.machine.version import code_digest
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.execution import PlacedCells, find_or_create
 from mprun.sweeps.study import make_cells
-from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.hostile import RUN, archives, copy_run, make_sweep
 from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
 from tests.pages import ROOT

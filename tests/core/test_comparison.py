@@ -15,7 +15,6 @@ from mprun.api import Sweep
 from mprun.cli.compare import _find_alone
 from mprun.cli.compare import _show as show_pair
 from mprun.cli.verify import _show_metrics as show_metrics
-from mprun.metrics.cell_run import CellRun
 from mprun.metrics.cells import column_of, find_lacking, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
@@ -28,6 +27,7 @@ from mprun.metrics.comparison import (
     unmatched,
 )
 from mprun.metrics.statistics import Interval, MeanDifference, MeanRatio
+from mprun.model.cell_run import CellRun
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change

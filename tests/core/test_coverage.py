@@ -17,7 +17,7 @@ from mprun.errors import RunError, SpecError
 from mprun.kernel.addition import read_additions
 from mprun.kernel.line_coverage import NOTES, TABLE, keep_notes, read_text, tabulate_coverage
 from mprun.kernel.store import Kernel
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 PROGRAM = """\
 static int choose(int number)

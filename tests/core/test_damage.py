@@ -14,7 +14,7 @@ import pytest
 from mprun.api import Run, load
 from mprun.errors import MprunError
 from mprun.runs import runner
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.hostile import DRAWING, VERBS, call, call_verb, copy_run, damage
 
 pytestmark = pytest.mark.slow

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from mprun.engines import agent_process
-from mprun.runs.run_directory import RunDirectory
 from mprun.safety.folder import Folder, UnsafeError
-from mprun.sweeps import signature
+from mprun.storage import signature
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.execution import tell_strange
-from mprun.sweeps.sweep_directory import SweepDirectory
 from tests.hostile import DRAWING, RUN, VERBS, bombs, call, call_verb, copy_run, links, make_sweep, texts
 from tests.hostile.links import SECRET
 

@@ -12,20 +12,17 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "mprun"
 
-# The order of rooms: each may import those above it. A room is a package, a part of a package that is named here, or a
-# module directly in `mprun`. `runs` has two: the directory of a run, which everything after the engines reads, and the
-# start of a run, which needs nearly everything.
+# The order of rooms: each may import those above it. A room is a package or a module directly in `mprun`.
 ROOMS = """
     errors
     machine safety model
-    runs.table runs.run_directory
-    statements
-    inputs.traces inputs.attachment inputs.keys inputs.generators workloads inputs
+    statements storage
+    traces keys workloads inputs
     compile
-    agent kernel engines kernel.selftests
+    agent kernel engines selftests
     captures metrics runs
-    sweeps runs.index reports
-    bundles labs questions kernel.debugging
+    sweeps reports
+    bundles labs questions
     api cli __init__ __main__
 """.split()
 CORE = ("model", "statements", "workloads", "inputs", "compile", "metrics")
@@ -36,7 +33,7 @@ READING = {
     "inputs/mininet_topo.py": {"mininet"},
     "inputs/reader.py": {"os"},
     "inputs/attachment.py": {"os"},
-    "inputs/traces/generate.py": {"random"},
+    "traces/generate.py": {"random"},
 }
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
@@ -72,9 +69,7 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def room_of(module: str) -> str:
-    parts = module.split(".")
-    names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return next((name for name in names if name in ROOMS), parts[0])
+    return module.partition(".")[0]
 
 
 IMPORTED: Mapping[str, set[str]] = {module: imported_modules(path) for module, path in MODULES.items()}

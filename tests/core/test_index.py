@@ -27,11 +27,11 @@ from mprun.errors import SpecError
 from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.reports.page import ListedRun, ListingPage, render
-from mprun.runs import run_directory
-from mprun.runs.index.database import VERSION, FolderIndex, Index
-from mprun.runs.index.listed import DirectoryKind, scan
-from mprun.runs.index.selection import Listing, ListRequest, select
-from mprun.sweeps.sweep_directory import list_sweeps
+from mprun.storage import run_directory
+from mprun.storage.index.database import VERSION, FolderIndex, Index
+from mprun.storage.index.listed import DirectoryKind, scan
+from mprun.storage.index.selection import Listing, ListRequest, select
+from mprun.storage.sweep_directory import list_sweeps
 from tests.hostile import RUN, copy_run, make_sweep
 from tests.hostile.texts import EVIL, OBEYED
 

@@ -24,8 +24,8 @@ from mprun.labs.grade import NOT_RUN, Grade, digests_of, grade
 from mprun.labs.steps import Done, LabRun
 from mprun.metrics.claim_check import JudgedClaim
 from mprun.model.run_summary import Summary
-from mprun.runs.run_directory import RunDirectory
 from mprun.runs.runner import read_inputs
+from mprun.storage.run_directory import RunDirectory
 from tests.hostile import RUN
 from tests.labs import FOLDERS
 

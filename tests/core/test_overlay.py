@@ -30,9 +30,9 @@ from mprun.reports.effect import draw_effects, judge
 from mprun.reports.figure import Mark, Series, to_csv
 from mprun.reports.overlay import OverlaidRun, average_steps, overlay, sum_steps
 from mprun.reports.run_data import RunData
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.operands import read_operands
-from mprun.sweeps.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import make_sweep
 

@@ -15,21 +15,21 @@ import pytest
 from docs.generate.studies import BEGIN, END, PAGES, insert
 from docs.generate.study_values import STUDIES, read_parts
 from mprun.errors import SpecError
-from mprun.inputs.keys.lab_definition import BinnedEntry
+from mprun.keys.lab_definition import BinnedEntry
 from mprun.labs.definition import Lab, read_lab
 from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published
 from mprun.labs.study_figure import Drawn, JudgedFigure, judge_figure, say_sides
 from mprun.labs.study_page import draw, list_reasons, name_folder, table, write_page
-from mprun.metrics.cell_run import CellRun
 from mprun.metrics.claim_check import MeasuredRun, Swept
 from mprun.metrics.readings import SummaryMetrics
+from mprun.model.cell_run import CellRun
 from mprun.model.run_summary import MetricValue, Summary
 from mprun.reports.figure import to_csv
-from mprun.runs.index.listed import scan
 from mprun.safety.folder import Folder
 from mprun.statements.evaluation import Comparison
 from mprun.statements.expression import Value
+from mprun.storage.index.listed import scan
 from tests.labs import FOLDERS, ROOT
 from tests.summaries import PASSED, make_cell
 

@@ -15,7 +15,7 @@ from mprun.captures.quic_observation import QuicObserver
 from mprun.captures.quic_packet import VERSION_2, Datagram, find_kinds, read_datagram, read_quic
 from mprun.model.intent import FlowEnds
 from mprun.model.spec import Capture
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.quic_connection import KEY_LOG
 from tests.intents import flow, intent
 

@@ -22,8 +22,8 @@ from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
 from mprun.model.problem import list_names
 from mprun.runs.difference import first_difference
-from mprun.runs.run_directory import RunDirectory, make_frame
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.run_directory import RunDirectory, make_frame
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import call, call_verb, copy_run, make_sweep
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from mprun.inputs.keys.search import read_axis
 from mprun.inputs.loading import Loaded, load_search
+from mprun.keys.search import read_axis
 from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, Floors, NumberAxis, Search
 from mprun.questions.proposal import Boundary, Point, Stage, explore
 from mprun.questions.search import SearchedPoint, SearchResult, find_below_floor, find_violation, spell_edges
 from mprun.statements.evaluation import evaluate
 from mprun.statements.expression import Reference, UnknownName, Value, parse
+from mprun.storage.sweep_directory import Kept
 from mprun.sweeps.study import Cell, make_cells
-from mprun.sweeps.sweep_directory import Kept
 
 TOPOLOGY = """\
 version: 1

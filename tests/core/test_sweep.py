@@ -25,14 +25,14 @@ from mprun.model.run_summary import MetricValue, Status
 from mprun.model.spec import LinkChange
 from mprun.model.sweep_files import RunCounts, SweepSummary
 from mprun.reports.sweep_page import gather
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory, find_either, title_of
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
 from mprun.sweeps.execution import Execution, PlacedCells, find_or_create, find_sweep, slots_for
 from mprun.sweeps.local import LocalExecutor
 from mprun.sweeps.study import Cell
-from mprun.sweeps.sweep_directory import SweepDirectory, find_either, title_of
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress, write_summary
 from mprun.sweeps.worker import Job, RunOutcome, settle
 from tests.hostile import RUN, make_sweep

@@ -16,8 +16,8 @@ import polars
 import pytest
 
 from mprun.errors import MprunError
-from mprun.runs.run_directory import RunDirectory
-from mprun.runs.table import MOST_CELLS, open_table
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.table import MOST_CELLS, open_table
 from tests.hostile import call_verb, copy_run
 
 

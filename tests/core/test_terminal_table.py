@@ -13,8 +13,8 @@ from mprun.cli.show_kernel import show_cost, show_counters, show_trace
 from mprun.cli.show_sweep import _runs, show_sweep
 from mprun.errors import MprunError
 from mprun.model.sweep_files import RunCounts, StatementResult
-from mprun.runs.run_directory import RunDirectory
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import make_sweep
 from tests.summaries import CELL

@@ -14,7 +14,7 @@ import pytest
 from mprun.engines.agent_process import channel, watch
 from mprun.engines.standstill import STIME, TICKS_PER_S, UTIME, Computing
 from mprun.errors import RunError
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 # Reports as the agent makes them: each overwrites the last one, and is longer or shorter. The first lines are none.
 AGENT = """

@@ -7,7 +7,7 @@ import pytest
 
 from mprun.cli import prose
 from mprun.cli.show_run import show_summary
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.hostile import RUN
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mprun.safety.folder import UnsafeError
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from tests.hostile import Finding, call_verb, copy_run, files_of, first_line, make_sweep
 
 WORD = "zwieback"

@@ -19,7 +19,7 @@ from mprun.metrics.observation import observe
 from mprun.metrics.summary import measure
 from mprun.model.plan import Command, Plan
 from mprun.model.run_summary import Summary
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.system.conftest import ROOT, Result
 
 TOPOLOGY = """\

@@ -20,7 +20,7 @@ from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
 from mprun.model.agent_report import AgentReport
 from mprun.model.plan import Plan
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 
 pytestmark = pytest.mark.fresh
 

@@ -12,7 +12,7 @@ import yaml
 from mprun.engines.agent_process import channel, watch
 from mprun.engines.guest import Guest, GuestLimits, booted
 from mprun.kernel.store import find_kernel
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mprun.questions.minimise import digest_of, read_with_seed
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.system.conftest import call
 
 # The cause: a delay and a small send buffer. A window of 16 kB per round trip of 112 ms is slow.

@@ -13,7 +13,7 @@ from mprun.compile import allocate, compile_plan
 from mprun.engines import virtual
 from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.system.conftest import Result
 from tests.system.test_shell import PROMPT, Terminal
 from tests.system.test_virtual import TCP_CEILING

@@ -18,8 +18,8 @@ import pytest
 from mprun.labs.steps import measured_by
 from mprun.machine.packaged import PROFILE
 from mprun.metrics.claim_check import find_value
-from mprun.runs.run_directory import RunDirectory
 from mprun.statements.expression import UnknownName, parse_value
+from mprun.storage.run_directory import RunDirectory
 from tests.hostile import copy_run
 from tests.system.conftest import COMMAND, LAB, ROOT, Result, call, environment, wait_until
 from tests.system.test_captures import last_counts

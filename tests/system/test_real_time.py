@@ -25,7 +25,7 @@ from mprun.kernel.store import find_kernel
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.observation import observe
 from mprun.metrics.summary import measure
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.scenes import AS_NOBODY, NOBODY, RATES_ONLY
 from tests.system.conftest import LAB, LOST_CONTROL, SHORT, Result, call, environment, measures_real_time
 from tests.system.test_shell import PROMPT, Terminal

@@ -18,7 +18,7 @@ import yaml
 
 from mprun.agent import kernel_counts
 from mprun.model.run_files import Stops
-from mprun.runs.run_directory import RunDirectory
+from mprun.storage.run_directory import RunDirectory
 from tests.scenes import ONE_PATH
 from tests.system.conftest import Result
 

@@ -25,8 +25,8 @@ from mprun import load
 from mprun.api import Sweep
 from mprun.machine.cache import cache
 from mprun.runs.difference import first_difference
-from mprun.runs.run_directory import RunDirectory
-from mprun.sweeps.sweep_directory import SweepDirectory
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_table
 from tests.system.conftest import COMMAND, LAB, Result, call, environment, wait_until
 

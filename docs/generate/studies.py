@@ -57,6 +57,11 @@ RUNS = ROOT / "build" / "studies"
 # The page of the study by the number of its lab.
 PAGES: Mapping[str, str] = {"10": "openflow_topologies", "11": "classroom", "12": "short_flows", "13": "sctp_and_mptcp"}
 TUTORIAL = ("01", "02", "03", "04", "05", "06")
+# Labs that follow no publication. Their pages have measured numbers.
+EXERCISES = ("08",)
+MEASURED = (*TUTORIAL, *EXERCISES, *PAGES)
+# Lab 07 needs a kernel of its own. All its values are those of elsewhere.
+SHOWN = (*MEASURED, "07")
 BEGIN, END = "<!-- figures: python -m docs.generate.studies -->", "<!-- end of figures -->"
 REASONS = "The reasons of the results that do not agree:"
 TIMES = "Times are the sums of the real times of the runs,\non a loaded machine with two cores."
@@ -82,7 +87,7 @@ def judge_recorded(lab: Lab, parts: Parts) -> list[JudgedFigure]:
 
 def texts_of(numbers: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """Yield each page that has numbers of labs, and its text from the recorded values. numbers: those of the labs."""
-    parts = {number: read_parts(number) for number in (*TUTORIAL, *PAGES)}
+    parts = {number: read_parts(number) for number in SHOWN}
     shown = {number: own | read_elsewhere(number) for number, own in parts.items()}
     filled = {page: fill_numbers(page.read_text(encoding="utf-8"), shown) for page in pages_with_numbers()}
     index = STUDIES / "index.md"
@@ -201,7 +206,7 @@ def run_lab(number: str, folder: Path) -> int:
 def main() -> None:
     """Do what the command line asks for. End with status 1 if a lab failed."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate.studies")
-    parser.add_argument("--labs", default=",".join((*TUTORIAL, *PAGES)), help="the numbers of the labs")
+    parser.add_argument("--labs", default=",".join(MEASURED), help="the numbers of the labs")
     parser.add_argument("--from", dest="runs", type=Path, help="record the runs of this folder; run nothing")
     parser.add_argument("--pages", action="store_true", help="write the pages from the recorded values")
     parser.add_argument("--confirm", type=Path, help="compare the runs of this folder with the recorded values")

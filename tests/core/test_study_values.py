@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.studies import PAGES, TUTORIAL, texts_of
+from docs.generate.studies import PAGES, SHOWN, texts_of
 from docs.generate.study_values import (
     NUMBER,
     STUDIES,
@@ -27,8 +27,8 @@ from docs.generate.study_values import (
 from mprun.labs.catalog import open_lab
 from mprun.statements.expression import UnknownName, Value, parse_value
 
-RECORDED = [number for number in (*TUTORIAL, *PAGES) if read_parts(number)]
-ELSEWHERE = [number for number in (*TUTORIAL, *PAGES) if read_elsewhere(number)]
+RECORDED = [number for number in SHOWN if read_parts(number)]
+ELSEWHERE = [number for number in SHOWN if read_elsewhere(number)]
 
 
 def part_of(goodput: float) -> MeasuredPart:
@@ -41,7 +41,7 @@ def read(path: Path) -> str:
 
 def find_changed(read: Callable[[Path], str]) -> list[str]:
     """Return the names of pages that are not as the recorded values have them."""
-    return [path.name for path, text in texts_of((*TUTORIAL, *PAGES)) if read(path) != text]
+    return [path.name for path, text in texts_of(SHOWN) if read(path) != text]
 
 
 def test_each_page_has_the_recorded_values() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,13 @@ from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, S
 from mprun.metrics.observation import ENDS, Observation
 from mprun.metrics.readings import Readings, name_metrics
 from mprun.metrics.series import FlowConnections
-from mprun.metrics.shortfall import count_drops, disturb, explain_queue
+from mprun.metrics.shortfall import count_drops, disturb, explain_queues
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import OF_CONNECTIONS
+from mprun.model.network import LinkWay
 from mprun.model.run_summary import MetricValue
-from mprun.model.spec import HEADER_BYTES
+from mprun.model.spec import BUFFERS, HEADER_BYTES, HostSpec
 from mprun.model.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -144,6 +146,11 @@ def explain_efficiency(
     counters = [evidence.agent.counters_of(host) for host in (sender, receiver)]
     path = next(path for path in flow.paths if path.name in capacity.best_paths)
     there = list(cross(evidence.intent, flow, path, is_forward))
+    mtu = min(crossing.link.mtu for crossing in there)
+    began_ns, ended_ns = _find_span(one)
+    usual = find_usual(mtu, capacity.best * path.rtt_ns / 8e9, path.rtt_ns / max(1, ended_ns - began_ns))
+    unused = _explain_unused(one, capacity.best_paths, evidence.observation)
+    is_short = efficiency.value < GOOD * usual
     limits = LimitedFlow(
         sender,
         receiver,
@@ -152,27 +159,39 @@ def explain_efficiency(
         is_left_alone(*counters),
         next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
         disturb(there),
+        explain_queues(_find_ways(one, evidence, is_forward), count_drops(tables)) if is_short and not unused else None,
+        *(
+            _read_sizes(evidence.intent.host(host), name)
+            for host, name in zip((sender, receiver), BUFFERS, strict=True)
+        ),
     )
     samples = list(_find_samples(one, is_forward, tables["sockets"], evidence.observation))
-    unused = _explain_unused(one, capacity.best_paths, evidence.observation)
     text, is_known = (unused, False) if unused else explain_rate(efficiency.value, samples, capacity.best_paths, limits)
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
-    mtu = min(crossing.link.mtu for crossing in there)
-    began_ns, ended_ns = _find_span(one)
-    bdp_bytes = capacity.best * path.rtt_ns / 8e9
-    usual = find_usual(mtu, bdp_bytes, path.rtt_ns / max(1, ended_ns - began_ns))
-    if efficiency.value >= GOOD * usual:
-        return Readings()
-    queue = None if unused or limits.is_disturbed else explain_queue(there, bdp_bytes, count_drops(tables))
-    if queue:
-        return Readings(warnings=(f"{told}: {queue}",))
     text += tell_headers(mtu)
     # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
-    if flow.group is not None or (len(samples) < LEAST_SAMPLES and not evidence.expects(flow.name)):
+    few = len(samples) < LEAST_SAMPLES and not evidence.expects(flow.name)
+    if not is_short or flow.group is not None or few:
         return Readings()
     return Readings(notes=(f"{told}: {text}",))
+
+
+def _find_ways(one: FlowConnections, evidence: Evidence, is_forward: bool) -> Iterator[tuple[list[LinkWay], float]]:
+    """Yield the links and the BDP, in bytes, of each path with a subflow and without losses that the file asks for."""
+    used = {subflow.path for subflow in subflows_of(one.connections)}
+    for path in one.flow.paths:
+        there = list(cross(evidence.intent, one.flow, path, is_forward))
+        capacity = find_capacity(evidence.intent, replace(one.flow, paths=(path,)), is_forward)
+        if path.name in used and capacity and not disturb(there):
+            yield there, capacity.best * path.rtt_ns / 8e9
+
+
+def _read_sizes(host: HostSpec, name: str) -> tuple[int, ...]:
+    """Return the sizes in bytes that the file gives a host for buffers; empty without three."""
+    sizes = dict(host.sysctl).get(name, "").split()
+    return tuple(map(int, sizes)) if len(sizes) == 3 and all(map(str.isdecimal, sizes)) else ()
 
 
 def _explain_unused(one: FlowConnections, best: Collection[str], observation: Observation) -> str | None:

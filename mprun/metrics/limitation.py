@@ -6,6 +6,9 @@ mptcp_info, and the memory of its socket), and how full the window of each subfl
 congestion window of the best path is full, the path gets as much as it can carry. While this window has room, something
 else holds the data back, and the sample shows the cause. At most the whole rate of the path is missing at this time. So
 a cause is named only if its share of the samples is at least half of the missing share of the rate.
+
+Packets that the queue of any path drops fill buffers and windows too, as later data waits for them. So a queue that is
+too short comes first, unless the file gives the size that was full.
 """
 
 from __future__ import annotations
@@ -22,6 +25,10 @@ GOOD = 0.9
 LEAST_SAMPLES = 5
 # A cause must account for at least this part of the missing share.
 LEAST_PART = 0.5
+# A cause in fewer samples may be chance.
+LEAST_SHOWN = 3
+# A limit is no cause if it is larger than the size in use by this factor. The window is half of its buffer.
+NO_LIMIT = 4
 # A full packet. Less unsent data waits in a subflow for the rest of its packet.
 PACKET_BYTES = 1500
 
@@ -92,6 +99,9 @@ class LimitedFlow(Frozen):
     - is_left_alone: the receiver has fallen back to TCP, and the sender still uses MPTCP.
     - own_key: the key of the flow that fixes its buffers, so that the hosts' sysctls have no effect; empty without one.
     - is_disturbed: the file asks for losses, or for packets out of order, on the best path.
+    - short_queues: the sentence for queues that are too short on any of its paths; None without one.
+    - send_sizes, receive_sizes: net.ipv4.tcp_wmem of the sender and net.ipv4.tcp_rmem of the receiver in bytes, if the
+      file gives them.
     """
 
     sender: str
@@ -101,6 +111,9 @@ class LimitedFlow(Frozen):
     is_left_alone: bool = False
     own_key: str = ""
     is_disturbed: bool = False
+    short_queues: str | None = None
+    send_sizes: tuple[int, ...] = ()
+    receive_sizes: tuple[int, ...] = ()
 
 
 def find_cause(sample: Sample, best: Collection[str]) -> Cause | None:
@@ -127,7 +140,7 @@ def explain_rate(
 ) -> tuple[str, bool]:
     """Return why a connection got less than its best path, as a sentence, and True if a cause was found.
 
-    The causes are a fallback of one end, a send buffer, the receive window, memory and the scheduler.
+    The causes are a fallback of one end, memory, a queue, a send buffer, the receive window and the scheduler.
     efficiency: the connection's rate, divided by that of the best path. best: the paths with the highest rate.
     """
     found = [(find_cause(sample, best), sample.connection) for sample in samples]
@@ -144,39 +157,73 @@ def explain_rate(
             f"memory: TCP came under memory pressure {limits.pressures} times (TCPMemoryPressures), which makes "
             "buffers and windows small. Remedy: raise net.ipv4.tcp_mem, or give smaller buffers"
         ), True
-    if len(known) < LEAST_SAMPLES:
-        few = f"too few samples of its sockets ({len(known)})"
-        return f"no cause found: {few}; write 'sample: {{sockets: 10ms}}', or let it last longer", False
     total = len(known)
     cause = max(CAUSES, key=lambda name: counts[name])
-    least = LEAST_PART * (1 - efficiency) * total
-    if counts[cause] < least:
-        return _explain_nothing(counts, total, least, paths, limits), False
+    least = max(LEAST_PART * (1 - efficiency) * total, LEAST_SHOWN)
+    is_shown = total >= LEAST_SAMPLES and counts[cause] >= least
     states = [state for one, state in known if one == cause]
+    if limits.short_queues and not (is_shown and _is_given(cause, states, limits)):
+        return limits.short_queues, True
+    if total < LEAST_SAMPLES:
+        few = f"too few samples of its sockets ({total})"
+        return f"no cause found: {few}; write 'sample: {{sockets: 10ms}}', or let it last longer", False
+    if not is_shown:
+        return _explain_nothing(counts, total, least, paths, limits), False
 
     def mean(name: str) -> str:
-        size_kb = sum(getattr(state, name) for state in states) / len(states) / 1e3
+        size_kb = _average(states, name) / 1e3
         return f"{size_kb / 1e3:.1f} MB" if size_kb >= 1e3 else f"{size_kb:.0f} kB"
 
     seen = f"in {counts[cause]} of {total} samples"
     room = f"{seen} {paths} had room in its congestion window"
-    own = f"Remedy: raise or remove '{limits.own_key}' of the flow"
     if cause == "buffer":
-        hosts = f"Remedy: raise net.ipv4.tcp_wmem of {limits.sender}, its middle value too (docs/mptcp.md, send buffer)"
         return (
             f"its send buffer: {room}, all data written had been sent, and {limits.sender}'s buffer was full "
-            f"({mean('held_bytes')} held, of {mean('buffer_bytes')}). {own if limits.own_key else hosts}"
+            f"({mean('held_bytes')} held, of {mean('buffer_bytes')}). {_advise(cause, states, limits)}"
         ), True
     if cause == "window":
-        hosts = f"Remedy: raise net.ipv4.tcp_rmem of {limits.receiver} (docs/mptcp.md, receive window)"
         return (
             f"its receive window: {seen} {mean('unsent_bytes')} waited, and {mean('flying_bytes')} under way filled "
-            f"the window. {own if limits.own_key else hosts}"
+            f"the window. {_advise(cause, states, limits)}"
         ), True
     return (
         f"scheduler {limits.scheduler}: {room}, {mean('unsent_bytes')} waited, and neither a buffer nor the receive "
         "window was full"
     ), True
+
+
+def _average(states: Sequence[ConnectionState], name: str) -> float:
+    return float(sum(getattr(state, name) for state in states)) / len(states)
+
+
+def _limit(cause: Cause, states: Sequence[ConnectionState], limits: LimitedFlow) -> tuple[Sequence[int], float]:
+    """Return the sizes that the file gives for a buffer, and the largest size that may have limited the flow."""
+    if cause == "buffer":
+        return limits.send_sizes, NO_LIMIT * _average(states, "buffer_bytes")
+    return limits.receive_sizes, NO_LIMIT * 2 * _average(states, "flying_bytes")
+
+
+def _is_given(cause: Cause, states: Sequence[ConnectionState], limits: LimitedFlow) -> bool:
+    """Return whether the file gives the size of the buffer or window that was full."""
+    if cause not in ("buffer", "window"):
+        return False
+    sizes, most = _limit(cause, states, limits)
+    return bool(limits.own_key) or bool(sizes and sizes[-1] <= most)
+
+
+def _advise(cause: Cause, states: Sequence[ConnectionState], limits: LimitedFlow) -> str:
+    """Return the remedy for a buffer or window that was full, without values that were larger already."""
+    if limits.own_key:
+        return f"Remedy: raise or remove '{limits.own_key}' of the flow"
+    is_buffer = cause == "buffer"
+    setting = f"net.ipv4.tcp_wmem of {limits.sender}" if is_buffer else f"net.ipv4.tcp_rmem of {limits.receiver}"
+    page = f"(docs/mptcp.md, {'send buffer' if is_buffer else 'receive window'})"
+    sizes, most = _limit(cause, states, limits)
+    if not sizes or sizes[-1] <= most:
+        return f"Remedy: raise {setting}{', its middle value too' if is_buffer else ''} {page}"
+    if sizes[1] <= most:
+        return f"Remedy: raise the middle value of {setting} {page}"
+    return f"{setting} allows more already {page}"
 
 
 def _explain_nothing(counts: Counter[Cause], total: int, least: float, paths: str, limits: LimitedFlow) -> str:

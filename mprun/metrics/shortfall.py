@@ -110,7 +110,7 @@ def explain_shortfall(
         f"{flow.name}: {scene.got / 1e6:.3g} of {scene.rate / 1e6:.4g} Mbit/s on {scene.path.name} in its last third: "
     )
     drops = count_drops(tables)
-    if cause := None if scene.is_disturbed else explain_queue(scene.there, scene.bdp_bytes, drops):
+    if cause := None if scene.is_disturbed else explain_queues([(scene.there, scene.bdp_bytes)], drops):
         return Readings(warnings=(told + cause,))
     samples = list(_find_samples(scene, tables))
     if flow.protocol in ("tcp", "mptcp"):
@@ -215,20 +215,26 @@ def _sum(drops: Counter[tuple[str, str]], scene: _Scene) -> int:
     return sum(drops[_name(one)] for one in (*scene.there, *scene.back))
 
 
-def explain_queue(there: Iterable[LinkWay], bdp_bytes: float, drops: Counter[tuple[str, str]]) -> str | None:
-    """Return the sentence for a queue on the data's way that is too short and dropped; None if there is none."""
-    for one in there:
-        queue, dropped = one.way.queue, drops[_name(one)]
-        if queue is None or not dropped or queue.discipline != "fifo":
-            continue
-        held_bytes = queue.size_bytes(one.link.frame_bytes)
-        if held_bytes < SHORT_QUEUE * bdp_bytes:
-            holds, needed = (size / one.link.frame_bytes for size in (held_bytes, bdp_bytes))
-            return (
-                f"the queue of '{one.link.name}' {one.direction} holds {holds:.3g} packets and dropped {dropped}, and "
-                f"the path's BDP is {needed:.0f} packets. Remedy: write 'queue: 1bdp'"
-            )
-    return None
+def explain_queues(paths: Iterable[tuple[Iterable[LinkWay], float]], drops: Counter[tuple[str, str]]) -> str | None:
+    """Return the sentence for the queues that are too short and dropped; None if there are none.
+
+    paths: the links on the data's way, and the BDP in bytes.
+    """
+    short: dict[tuple[str, str], str] = {}
+    for there, bdp_bytes in paths:
+        for one in there:
+            queue, dropped = one.way.queue, drops[_name(one)]
+            if queue is None or not dropped or queue.discipline != "fifo":
+                continue
+            held_bytes = queue.size_bytes(one.link.frame_bytes)
+            if held_bytes < SHORT_QUEUE * bdp_bytes:
+                holds, needed = (size / one.link.frame_bytes for size in (held_bytes, bdp_bytes))
+                packets = "1 packet" if holds == 1 else f"{holds:.3g} packets"
+                short[_name(one)] = (
+                    f"the queue of '{one.link.name}' {one.direction} holds {packets} and dropped {dropped}, "
+                    f"and the path's BDP is {needed:.0f} packets"
+                )
+    return f"{'; '.join(short.values())}. Remedy: write 'queue: 1bdp'" if short else None
 
 
 def _explain_stop(scene: _Scene, portions: Sequence[Portion]) -> str | None:

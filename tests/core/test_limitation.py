@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -104,6 +105,56 @@ def test_every_cause_is_named_with_its_figures() -> None:
     pressed, is_known = explain_rate(0.5, [LEFT] * 10, BEST, LimitedFlow("client", "server", "default", 3))
     assert is_known
     assert pressed.startswith("memory: TCP came under memory pressure 3 times (TCPMemoryPressures)")
+
+
+def test_three_samples_show_a_cause() -> None:
+    """Of nine samples, one or two were half of what is missing at 82 %."""
+    told, is_known = explain_rate(0.82, [FULL] * 2 + [BUSY] * 7, BEST, LIMITS)
+    assert not is_known
+    assert told.startswith("no cause found")
+    assert explain_rate(0.82, [FULL] * 3 + [BUSY] * 6, BEST, LIMITS)[1]
+
+
+QUEUE = "the queue of 'slow' forward holds 5 packets"
+
+
+@pytest.mark.parametrize(
+    ("samples", "given", "told"),
+    [
+        pytest.param([FULL] * 10, {}, QUEUE, id="full-buffer"),
+        pytest.param([BEYOND] * 10, {}, QUEUE, id="full-window"),
+        pytest.param([BUSY] * 10, {}, QUEUE, id="full-congestion-window"),
+        pytest.param([FULL] * 2, {}, QUEUE, id="few-samples"),
+        pytest.param([FULL] * 10, {"send_sizes": (4096, 16384, 67108864)}, QUEUE, id="less-than-the-file-allows"),
+        pytest.param([FULL] * 10, {"send_sizes": (4096, 16384, 900000)}, "its send buffer", id="buffer-of-the-file"),
+        pytest.param([BEYOND] * 10, {"receive_sizes": (1, 2, 600000)}, "its receive window", id="window-of-the-file"),
+        pytest.param([BEYOND] * 10, {"own_key": "window"}, "its receive window", id="window-of-the-flow"),
+        pytest.param([FULL] * 10, {"pressures": 3}, "memory", id="memory"),
+    ],
+)
+def test_a_short_queue_comes_before_what_fills_behind_it(samples: list[Sample], given: Any, told: str) -> None:
+    text, is_known = explain_rate(0.5, samples, BEST, replace(LIMITS, short_queues=QUEUE, **given))
+    assert text.startswith(told)
+    assert is_known
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes", "told"),
+    [
+        pytest.param(FULL, (), "Remedy: raise net.ipv4.tcp_wmem of client, its middle value too (", id="no-wmem"),
+        pytest.param(FULL, (1, 2, 3_600_000), "client, its middle value too (docs", id="wmem-in-use"),
+        pytest.param(FULL, (1, 2, 3_600_001), "Remedy: raise the middle value of net.ipv4.tcp_wmem", id="large-wmem"),
+        pytest.param(BEYOND, (), "Remedy: raise net.ipv4.tcp_rmem of server (docs", id="no-rmem"),
+        pytest.param(BEYOND, (1, 2, 2_392_000), "Remedy: raise net.ipv4.tcp_rmem of server (docs", id="rmem-in-use"),
+        pytest.param(BEYOND, (1, 2, 2_392_001), "Remedy: raise the middle value of net.ipv4.tcp_rmem", id="large-rmem"),
+        pytest.param(BEYOND, (1, 64_000_000, 64_000_000), ". net.ipv4.tcp_rmem of server allows more", id="both"),
+    ],
+)
+def test_no_remedy_raises_what_is_far_larger_than_the_size_in_use(
+    samples: Sample, sizes: tuple[int, ...], told: str
+) -> None:
+    text, _ = explain_rate(0.5, [samples] * 10, BEST, replace(LIMITS, send_sizes=sizes, receive_sizes=sizes))
+    assert told in text
 
 
 def test_what_is_no_cause_of_the_network_is_a_note() -> None:

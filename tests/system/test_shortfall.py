@@ -90,6 +90,32 @@ def test_a_short_queue_under_several_subflows(run: Run) -> None:
     assert warning.endswith("the path's BDP is 413 packets. Remedy: write 'queue: 1bdp'")
 
 
+@pytest.mark.parametrize("queue", ["1packets", "5packets", "0.1bdp"])
+def test_a_short_queue_of_the_slower_path(run: Run, queue: str) -> None:
+    """Data behind its losses filled the send buffer, which was named with a remedy that made the flow slower."""
+    flow = {"name": "bulk", "tool": "iperf3", "protocol": "mptcp", "duration": "4s"}
+    mesh = {host: {"mptcp": {"path_manager": "fullmesh"}} for host in BOTH}
+    fast, slow = {"rate": "20mbit", "rtt": "20ms", "queue": "60packets"}, {"rate": "10mbit", "rtt": "60ms"}
+    short = run(fast, {**slow, "queue": queue}, flow, hosts=mesh)
+    [warning] = [text for text in short.summary["warnings"] if "of its best path's rate" in text]
+    assert re.search(r"rate: the queue of 'path1' forward holds [15] packets? and dropped \d+", warning)
+    assert warning.endswith("the path's BDP is 50 packets. Remedy: write 'queue: 1bdp'")
+    longer = run(fast, {**slow, "queue": "1bdp"}, flow, hosts=mesh)
+    assert longer.metric("bulk.goodput") > 27e6 > 1.5 * short.metric("bulk.goodput")
+    assert longer.summary["warnings"] == []
+
+
+def test_short_queues_of_both_paths(run: Run) -> None:
+    """A longer queue for one of them alone does not help."""
+    flow = {"name": "bulk", "tool": "iperf3", "protocol": "mptcp", "duration": "4s"}
+    mesh = {host: {"mptcp": {"path_manager": "fullmesh"}} for host in BOTH}
+    fast, slow = {"rate": "20mbit", "rtt": "20ms"}, {"rate": "10mbit", "rtt": "60ms"}
+    found = run({**fast, "queue": "5packets"}, {**slow, "queue": "5packets"}, flow, hosts=mesh)
+    [warning] = [text for text in found.summary["warnings"] if "of its best path's rate" in text]
+    assert "the queue of 'path0' forward" in warning
+    assert "; the queue of 'path1' forward" in warning
+
+
 def test_buffers_of_the_kernels_sctp(run: Run) -> None:
     flow = {"name": "bulk", "tool": "iperf3", "protocol": "sctp"}
     [warning] = warnings_of(run(FAT, flow))

@@ -77,7 +77,7 @@ def command(
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.experiment import refuse_unknown_metrics
-    from mprun.keys.experiment import MPTCP_OPTION
+    from mprun.model.spec import MPTCP_OPTION
     from mprun.questions import faults
     from mprun.runs import runner
     from mprun.runs.place import choose_place_of

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
+from mprun.inputs.offered_rate import find_used_links
 from mprun.inputs.subnet import check_addresses
 from mprun.keys.experiment import HostEntry
 from mprun.keys.pairing import RANGE, find_hosts, is_pattern, spread_hosts
@@ -394,11 +395,14 @@ def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec,
             document.warn(("capture", n, "snaplen"), message)
 
 
-def check_faults(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document) -> None:
+def check_faults(known_paths: FlowPaths, document: Document) -> None:
     """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere.
 
-    Warn of faults of a packet that is dropped.
+    Warn of faults of a packet that is dropped, and of options that no flow over the link sends.
     """
+    topology, experiment = known_paths.topology, known_paths.experiment
+    has_choice = _has_chosen_protocol(document)
+    uses = [] if has_choice or not any(fault.option for fault in experiment.faults) else find_used_links(known_paths)
     for n, fault in enumerate(experiment.faults):
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
         if fault.node not in known:
@@ -406,6 +410,16 @@ def check_faults(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, d
             document.refuse(("faults", n, "node"), message)
         else:
             _check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
+        protocols = ("mptcp",) if fault.option == spec.MPTCP_OPTION else ("tcp", "mptcp")
+        flows = [flow for flow, links in uses if fault.link in links]
+        # a program may open any sockets
+        has_option = any(flow.protocol in protocols or flow.tool == "exec" for flow in flows)
+        if fault.option and fault.packet and flows and not has_option:
+            message = (
+                f"has no effect: no flow over '{fault.link}' is over {' or '.join(map(str.upper, protocols))}, whose "
+                f"packets have the option {fault.option}: remove the fault, or write 'protocol: {protocols[-1]}'"
+            )
+            document.warn(("faults", n), message)
         packet = (fault.node, fault.link, fault.packet)
         for m, one in enumerate(experiment.faults[:n]):
             if (one.node, one.link, one.packet) == packet and "drop" in (one.action, fault.action):
@@ -533,7 +547,7 @@ def check_idle_path_managers(
 
     `written`: the hosts of the file.
     """
-    if any("{{" in str(entry.get("protocol")) for _, entry in _mappings(document.part("traffic"))):
+    if _has_chosen_protocol(document):
         return
     for key, entry in written.items():
         if entry.mptcp is None or entry.mptcp.path_manager == "default":
@@ -544,6 +558,11 @@ def check_idle_path_managers(
         if flows and all(flow.protocol == "tcp" and flow.tool != "exec" for flow in flows):
             message = f"has no effect: no flow of '{key}' is over MPTCP; write 'protocol: mptcp' for one, or remove it"
             notes.warn(("hosts", key, "mptcp", "path_manager"), message)
+
+
+def _has_chosen_protocol(document: Document) -> bool:
+    """Return whether a parameter is the protocol of a flow, so that other runs of the file may have another one."""
+    return any("{{" in str(entry.get("protocol")) for _, entry in _mappings(document.part("traffic")))
 
 
 def _addresses(topology: spec.TopologySpec, host: str, family: spec.Family) -> int:

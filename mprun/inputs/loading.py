@@ -329,7 +329,7 @@ def _read_action(
         cross_check.check_idle_path_managers(written, action, document, notes)
         cross_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
         cross_check.check_captures(network.spec, action, document)
-        cross_check.check_faults(network.spec, action, document)
+        cross_check.check_faults(paths, document)
         cross_check.check_tools(paths, notes)
         check_rates(paths, notes)
         check_bounds(paths, notes)

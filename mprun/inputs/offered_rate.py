@@ -107,6 +107,15 @@ def _used(flow: Flow, paths: Sequence[NamedPath]) -> tuple[NamedPath, ...]:
     return tuple(paths[:1] if flow.protocol in ("tcp", "udp") else paths)
 
 
+def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, set[str]]]:
+    """Return each flow with the links that its data may cross, in one direction at least."""
+    network, flows = _Network(known_paths.topology), known_paths.experiment.traffic
+    used = (
+        (flow, network.cross(flow.source, flow.destination, flow, _used(flow, known_paths.of(flow)))) for flow in flows
+    )
+    return [(flow, {link for link, _, _ in crossings}) for flow, crossings in used]
+
+
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
     """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
     taken = Counter[_Crossing]()

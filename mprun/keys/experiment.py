@@ -230,10 +230,6 @@ class CaptureEntry(FileModel):
         return self.fill(spec.Capture, node=self.host or self.node, keep=self.keep or "first")
 
 
-# The kind of MPTCP's option (RFC 8684).
-MPTCP_OPTION = 30
-
-
 class FaultEntry(FileModel):
     """A fault of one packet."""
 
@@ -263,7 +259,7 @@ class FaultEntry(FileModel):
             yield "option", f"is for 'strip', not for '{self.action}': remove it"
 
     def fault(self) -> spec.PacketFault:
-        option = (MPTCP_OPTION if self.option is None else self.option) if self.action == "strip" else 0
+        option = (spec.MPTCP_OPTION if self.option is None else self.option) if self.action == "strip" else 0
         return self.fill(spec.PacketFault, by_ns=self.by_ns or 0, option=option)
 
 

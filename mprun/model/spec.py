@@ -506,6 +506,8 @@ class Capture(Frozen):
         return self.node if self.link is None else f"{self.node}-{self.link}"
 
 
+# The kind of the TCP option of MPTCP (RFC 8684).
+MPTCP_OPTION = 30
 FaultAction = Literal["drop", "delay", "duplicate", "strip"]
 
 

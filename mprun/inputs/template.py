@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mprun.model.frozen import Frozen
 from mprun.model.problem import list_names
-from mprun.model.scalar import Scalar
+from mprun.model.scalar import Product, Scalar
 
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
@@ -31,7 +31,7 @@ MOST_IN_ALL = 200_000
 MOST_BITS = 4096
 MOST_LEVELS = 50
 
-_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([A-Za-z%]*)")
+_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)( ?[A-Za-z%][A-Za-z/%]*)?")
 
 
 class TemplateProblem(ValueError):
@@ -43,8 +43,10 @@ def multiply(quantity: object, factor: object) -> str:
     match = _QUANTITY.fullmatch(str(quantity))
     if match is None or isinstance(factor, bool) or not isinstance(factor, int | float):
         raise TemplateProblem(f"'{quantity}' times '{factor}': write a quantity and a number, as in '20mbit' times 1.8")
-    product = Decimal(match[1]) * Decimal(str(factor))
-    return f"{product.normalize():f}{match[2]}"
+    number = Decimal(match[1]) * Decimal(str(factor))
+    product = Product(f"{number.normalize():f}{match[2] or ''}")
+    product.quantity = quantity
+    return product
 
 
 # Each filter has one value. `round` also has a number of digits, and `times` has a factor.

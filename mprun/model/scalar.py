@@ -22,6 +22,13 @@ PRIVATE = "x-"
 
 Scalar = str | int | float | bool | None
 
+
+class Product(str):
+    """A quantity times a number, such as `16mbit`. quantity: the one that a person wrote, such as `20mbit`."""
+
+    quantity: object = None
+
+
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,

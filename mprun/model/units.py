@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Literal
 
 from mprun.model.frozen import Frozen
+from mprun.model.scalar import Product
 from mprun.model.spec import Queue, QueueUnit
 
 NS_PER_S = 1_000_000_000
@@ -118,6 +119,9 @@ _MICRO = re.compile("[\u00b5\u03bc]s")
 
 def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     """Return numerator, denominator and unit of a quantity in a text. Raises QuantityError."""
+    if isinstance(value, Product):
+        # a problem is one of the quantity that a person wrote
+        _split(kind, value.quantity)
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise QuantityError(_bare(kind, format(value, "f").rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"))
     if not isinstance(value, str):

@@ -8,12 +8,12 @@ gathers the parameters, reads the topology and the experiment, and checks the tw
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from mprun.inputs import cross_check, files
 from mprun.inputs.datagram import check_lengths, fill_lengths
@@ -30,16 +30,19 @@ from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
 from mprun.keys.event import PROPERTIES
 from mprun.keys.field import DEFAULT_SEED
+from mprun.keys.shape import write_statement
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath
-from mprun.model.scalar import Scalar, spell_values
+from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 
 # The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
+# The largest number of other cells that are checked for a metric which a cell does not have.
+MOST_BESIDE = 20
 ResultT = TypeVar("ResultT")
 _NUMBER = re.compile(r"[0-9.]+")
 
@@ -111,7 +114,7 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     The problems are those of the first cell that has any. The first cell has the sources of all.
     """
     first, *others = found.cells()
-    cells = (_load_first(found, first, is_sweep=True), *(_load(found, values) for values in others))
+    cells = (_load_first(found, first, is_sweep=True), *(_load_advised(found, values) for values in others))
     problems = list(_find_idle_axes(cells))
     if problems and found.strict:
         raise InputError(problems)
@@ -119,6 +122,41 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     told = tuple(map(str, problems))
     cells = tuple(replace(cell, warnings=(*cell.warnings, *told)) for cell in cells)
     return (replace(cells[0], sources=tuple(sources)), *cells[1:])
+
+
+def _load_advised(found: FileTrees, values: CellValues) -> Loaded:
+    """Check a cell. A metric that another cell has gets the advice to expect it of that cell alone."""
+    try:
+        return _load(found, values)
+    except InputError as error:
+        raise InputError(_advise_statements(found, values, error.found), error.loaded) from None
+
+
+def _advise_statements(
+    found: FileTrees, values: CellValues, problems: Iterable[InputProblem]
+) -> Iterator[InputProblem]:
+    beside: list[tuple[str, set[ValuePath]]] | None = None
+    for problem in problems:
+        if problem.path[:1] == ("expect",) and problem.path[2:] == ("metric",):
+            beside = list(_find_beside(found, values)) if beside is None else beside
+            if cells := next((chosen for chosen, paths in beside if problem.path not in paths), None):
+                entries = cast(Sequence[Mapping[str, object]], found.documents()[-1].part("expect"))
+                entry = write_statement(entries[cast(int, problem.path[1])], cells)
+                message = problem.message.removesuffix(where := tell_cell(values)).partition(": write ")[0]
+                problem = replace(problem, message=f"{message}: write '{entry}'{where}")
+        yield problem
+
+
+def _find_beside(found: FileTrees, values: CellValues) -> Iterator[tuple[str, set[ValuePath]]]:
+    """Yield the value of each cell that differs in one axis, as in `cc=reno`, and the paths of the cell's problems."""
+    different = [(row, {*row} - {*values}) for row in found.matrix.cells({})]
+    for row, [(axis, value)] in [one for one in different if len(one[1]) == 1][:MOST_BESIDE]:
+        paths: set[ValuePath] = set()
+        try:
+            _load(found, row)
+        except InputError as error:
+            paths = {one.path for one in error.found}
+        yield f"{axis}={spell_scalar(value)}", paths
 
 
 def join_warnings(cells: Sequence[Loaded]) -> Iterator[str]:
@@ -205,7 +243,7 @@ def load_topology(
 
 def _load_first(found: FileTrees, values: CellValues, is_sweep: bool) -> Loaded:
     """Check a cell, and what is the same in all cells. Raises InputError."""
-    loaded = _load(found, values)
+    loaded = _load_advised(found, values)
     files.check_conditions(found, loaded.spec.experiment.across, is_sweep)
     search = loaded.spec.experiment.search
     if search is not None and not found.trees[-1].is_resolved:

@@ -51,6 +51,15 @@ def write_bound(text: str) -> str | None:
     return f"{{metric: {text}, min: ...}}" if re.fullmatch(r"[\w-]+(\.[\w-]+)+", text) else None
 
 
+def write_statement(expected: Mapping[str, object], cells: str) -> str:
+    """Return the entry of `expect` that bounds a metric in some cells only. expected: the entry for all cells."""
+    name = f"cells[{cells}].{expected['metric']}"
+    text = f"{name} == {expected['equals']}" if "equals" in expected else name
+    text = f"{expected['min']} <= {text}" if "min" in expected else text
+    text = f"{text} <= {expected['max']}" if "max" in expected else text
+    return f'{{holds: "{text}"}}'
+
+
 def write_entry(key: str, name: object, value: object, keys: Collection[str]) -> str | None:
     """Return an entry of a list, where people write its name as a key; None if the entries have no name.
 

@@ -126,8 +126,9 @@ class EventEntry(FileModel):
         if self.every is not None and self.until is None:
             yield "until", "is missing: write when repetition ends, as in 'until: 60s'"
         if self.until is not None and self.every is None and self.trace is None:
-            example = "'every: 10s' between repetitions, or 'for: 2s' without 'until' for a change that ends"
-            yield "every", f"is missing: write {example}"
+            ends = self.state is not None or (self.set is not None and self.over is None)
+            other = "'for: 2s' without 'until' for a change that ends" if ends else "remove 'until'"
+            yield "every", f"is missing: write 'every: 10s' between repetitions, or {other}"
         if self.until is not None and self.until <= self.at:
             yield "until", "is not after 'at': nothing would happen"
         if self.over == 0:

@@ -86,7 +86,7 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
         if "=" in name and "/" not in name:
             return _find_with(parent, name), ""
         # few operands are steps, and reading labs is expensive
-        from mprun.labs.grade import find_step_run
+        from mprun.labs.grade import find_near_step, find_step_run
         from mprun.storage.run_directory import LATEST
 
         if step := find_step_run(parent, name):
@@ -96,6 +96,8 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
             raise SpecError(f"no run '{name}', but a run with this label: write 'label={name}'") from None
         if advice := advise(parent, name):
             raise SpecError(advice) from None
+        if step_name := find_near_step(name):
+            raise SpecError(f"no run '{name}' here or in {parent}: did you mean the step '{step_name}'?") from None
         raise
 
 

@@ -66,8 +66,9 @@ def check_network(topology: spec.TopologySpec, document: Document) -> None:
     for name in topology.nodes:
         if name not in linked:
             document.warn(("nodes", name), "has no link: join it or remove it")
-        if len(own := topology.links_at(name)) > 1 and all(link.backup for link in own):
-            document.warn((), f"all links of '{name}' are a backup, so that none is: remove 'backup' from one")
+        if (own := topology.links_at(name)) and all(link.backup for link in own):
+            are, one = ("all links of '{}' are", "one") if len(own) > 1 else ("the only link of '{}' is", "it")
+            document.warn((), f"{are.format(name)} a backup, so that none is: remove 'backup' from {one}")
     for link in topology.links:
         forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
         if (forward is None) != (reverse is None):
@@ -305,15 +306,15 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
             if name == "net.mptcp.scheduler" and not is_resolved:
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"
                 notes.refuse(("hosts", host, "sysctl", name), message)
-            sizes = value.split()
+            sizes = value.replace(",", " ").split()
             if name not in spec.BUFFERS or not all(map(str.isdecimal, sizes)):
                 continue
             # of one size it is the largest, of two the least and the first (tcp(7) has the largest)
             filled = {1: ["4096", "131072", *sizes], 2: [*sizes, "6291456"]}.get(len(sizes), sizes[:3])
             ordered = sorted(filled, key=int)
-            if sizes != ordered:
+            if sizes != ordered or "," in value:
                 message = f"'{value}' is not the least, the first and the largest size: write '{' '.join(ordered)}'"
-                tell = notes.warn if len(sizes) == 3 else notes.refuse
+                tell = notes.warn if len(value.split()) == 3 and "," not in value else notes.refuse
                 tell(("hosts", host, "sysctl", name), message)
         for link, _ in settings.congestion:
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)

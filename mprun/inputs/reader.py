@@ -428,6 +428,8 @@ _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 # A key and its value without a colon and a space between them.
 _NO_COLON = re.compile(r"\s*(?:- )?(\w+)(?::| *= *| +)([^:\s].*)")
+# A quote of printed text.
+_QUOTE = re.compile("[\u2018-\u201f]")
 # A key with a value of one word, and another key on the same line.
 _TWO_KEYS = re.compile(r"\s*(?:- )?(\w+): +[^\s:'\"{\[]+ +(\w+): .*")
 # An entry of a list without a space after its dash.
@@ -468,7 +470,9 @@ def parse(text: str, name: str) -> Node:
             raise _refusal(name, message, number) from None
         if number and _line(text, number).lstrip()[:1] in ("{", "["):
             raise _refusal(name, "has no '- ', with which each entry of a list begins: write it", number) from None
-        if _UNQUOTED.search(_line(text, line_number)):
+        if odd := _QUOTE.search(_line(text, line_number)):
+            problem = f"'{odd[0]}' is no quote"
+        elif _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif "{%" in _line(text, line_number):
             problem = "'{%' begins no loop and no condition here: write each entry, and '{{ name }}' for a parameter"
@@ -479,12 +483,21 @@ def parse(text: str, name: str) -> Node:
             )
         elif found := _NO_DASH.search(_line(text, line_number)):
             problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
+        elif "did not find expected" in problem and (dashes := _find_uneven(text, line_number)):
+            problem = f"the entries of the list begin at columns {dashes}: indent each '-' alike"
         elif "expected ','" in problem and ";" in _line(text, line_number):
             problem = "a ';' separates nothing: write ',' in its place"
         raise _refusal(name, f"is not YAML: {problem}", line_number) from None
     if root is None:
         raise _refusal(name, _EMPTY)
     return root
+
+
+def _find_uneven(text: str, number: int) -> str:
+    """Return the columns of the dashes of a line and of the entry above it, if they differ; else nothing."""
+    dashes = [len(line) - len(line.lstrip()) + 1 for line in text.splitlines()[:number] if line.lstrip()[:2] == "- "]
+    is_entry = _line(text, number).lstrip()[:2] == "- "
+    return " and ".join(map(str, dashes[-2:])) if is_entry and len({*dashes[-2:]}) == 2 else ""
 
 
 def _problem(error: YAMLError) -> str:

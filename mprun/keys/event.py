@@ -8,18 +8,33 @@ be repeated, spread over a time, or stand for a whole file (see `trace`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from contextlib import suppress
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import Name, Time
+from mprun.keys.field import TIME_SCHEMA, Name, Time, parsed
 from mprun.keys.file_model import FileModel, KeyProblem
 from mprun.keys.link import DirectionProperties
 from mprun.model.spec import Rebound
-from mprun.model.units import NS_PER_MS, TIME
+from mprun.model.units import NS_PER_MS, TIME, QuantityError
 from mprun.traces import TRACES
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
+
+
+def _parse_begin(value: object) -> int:
+    """Return the time of a change in ns. Raises QuantityError, with the remedy for a range such as `1s..3s`."""
+    ends = value.split("..") if isinstance(value, str) else []
+    with suppress(QuantityError):
+        if len(ends) == 2 and (lasts := TIME.parse(ends[1]) - TIME.parse(ends[0])) > 0:
+            ends.append(TIME.render(lasts))
+    if len(ends) == 3:
+        raise QuantityError(f"'{value}' is a range: write 'at: {ends[0]}, for: {ends[2]}'")
+    return TIME.parse(value)
+
+
+Begin = Annotated[int, *parsed(_parse_begin, TIME_SCHEMA)]
 
 
 class EventEntry(FileModel):
@@ -30,7 +45,7 @@ class EventEntry(FileModel):
         "node": "is no key: write 'link', or 'host' and 'address'",
         **dict.fromkeys(PROPERTIES, "is a property of the link: write it in 'set', as in 'set: {loss: 100%}'"),
     }
-    at: Time = Field(0, examples=["5s"])
+    at: Begin = Field(0, examples=["5s"])
     """The time of the change, counted from time zero. `set`, `state` and `rebind` need it. With `schedule` or `trace`:
     the time at which the file begins."""
     link: Name | None = Field(None, examples=["path0"])

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
@@ -157,6 +157,10 @@ class EndpointEntry(FileModel):
 class MptcpEntry(FileModel):
     """A host's MPTCP settings."""
 
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "congestion": "is no key of 'mptcp': write 'congestion: cubic' in the flow, under 'traffic'",
+        "backup": "is of a link: write 'backup: true' at the link, in the topology",
+    }
     path_manager: spec.PathManagerName = "default"
     """The path manager. `default` opens no additional subflow. `fullmesh` opens one subflow for each pair of addresses.
     `in-order` joins the host's first address with the peer's first, the second with the second, and so on. `ndiffports`

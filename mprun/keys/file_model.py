@@ -423,6 +423,11 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
             entry_model = _bare(get_args(kind)[0]) if get_origin(kind) is list else None
             if _is_model(entry_model) and key in fields_of(entry_model):
                 return f"'{key}' is a key of an entry of '{name}': write it there"
+    if "version" in known and "params" not in known:
+        # keys of files, which no model has
+        known += ["params", "extends", "include"]
+        if isinstance(below, dict | list) and key not in _SYNONYMS and not find_nearest(key, known):
+            return f"unknown key '{key}'{list_names(known, 'keys here')}; a key of your own is 'x-{key}'"
     if key not in _SYNONYMS:
         return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
     meant = next((one for one in _SYNONYMS[key] if one in known), None)

@@ -40,7 +40,7 @@ class DirectionProperties(FileModel):
 
     ELSEWHERE = dict.fromkeys(
         ("for", "at", "over", "step", "every", "until", "state"), "stands beside 'set', not in it"
-    )
+    ) | dict.fromkeys(("backup", "mtu"), "is fixed for a run: write it at the link, and remove it here")
     rate: RateBoth | None = None
     """The rate in bits per second on the wire. A link, or a direction of it, without a rate is as fast as the
     machine."""

@@ -21,7 +21,7 @@ from mprun.labs.definition import FILE, Lab, Step, read_lab
 from mprun.labs.steps import find_by_digest, measured_by
 from mprun.metrics.claim_check import JudgedClaim, judge
 from mprun.model.frozen import Frozen
-from mprun.model.problem import name_nearest
+from mprun.model.problem import find_nearest, name_nearest
 from mprun.model.scalar import Scalar
 from mprun.runs.runner import read_inputs
 from mprun.storage import run_directory
@@ -153,6 +153,12 @@ def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
     folder = name.rpartition("/")[0]
     command = f"mprun lab run {folder}" if folder else step.command(lab.folder)
     return _find_newest(parent, lab, step, command), step.name
+
+
+def find_near_step(name: str) -> str | None:
+    """Return the step of the lab in this folder whose name is most like a name; None if none is like it."""
+    lab = _open(name) if "/" not in name else None
+    return find_nearest(name, [step.name for step in lab.steps]) if lab else None
 
 
 def _open(name: str) -> Lab | None:

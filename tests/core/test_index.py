@@ -441,6 +441,14 @@ def test_a_plain_list_shows_parameters_that_differ(runs: Path) -> None:
     assert (lines[0][3:], lines[5][3:]) == (["label", "rate", "scheduler"], ["first", "-", "-"])
 
 
+def test_a_step_with_a_typo_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder of a lab, the name of a step stands for its run."""
+    monkeypatch.chdir(ROOT / "labs" / "03_path_manager")
+    with pytest.raises(SpecError) as error:
+        operand.find_run(tmp_path, "two_fulmesh")
+    assert str(error.value) == f"no run 'two_fulmesh' here or in {tmp_path}: did you mean the step 'two_fullmesh'?"
+
+
 def test_a_run_is_named_by_its_values(runs: Path) -> None:
     write_run(runs, 4, {"label": "first"})
     write_run(runs, 5, {"label": "x > 5 & y"})

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.readings import Readings, join
 from mprun.model import agent_report
 from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
+from mprun.safety.text import name_some
 from mprun.workloads import tcpdump
+
+# The largest number of ports that a warning names.
+MOST_PORTS = 5
 
 
 def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Readings]:
@@ -34,12 +40,18 @@ def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Readings
             lost=tcpdump.lost(log),
         )
         told[wanted.name] = facts
-        found.append(_judge_capture(wanted, seen, held, facts, zero_ns or 0))
+        ports = sorted({port for flow in evidence.intent.traffic for port in flow.endpoints.all_ports})
+        found.append(_judge_capture(wanted, seen, held, facts, zero_ns or 0, ports))
     return told, join(found)
 
 
 def _judge_capture(
-    wanted: Capture, seen: agent_report.Captured, held: CaptureContent, facts: CaptureFacts, zero_ns: int
+    wanted: Capture,
+    seen: agent_report.Captured,
+    held: CaptureContent,
+    facts: CaptureFacts,
+    zero_ns: int,
+    ports: Sequence[int],
 ) -> Readings:
     """Report what a capture lacks."""
     where = f"capture of {wanted.name}"
@@ -50,7 +62,12 @@ def _judge_capture(
         warnings.append(f"{where}: tcpdump did not report how many packets it lost")
         return Readings(warnings=warnings)
     if wanted.filter and not passed:
-        warnings.append(f"{where}: no packet passed its filter '{wanted.filter}': see pcap-filter(7)")
+        has = (
+            f"the servers of the flows have {name_some([str(port) for port in ports], MOST_PORTS)}; "
+            if ports and "port" in wanted.filter
+            else ""
+        )
+        warnings.append(f"{where}: no packet passed its filter '{wanted.filter}': {has}see pcap-filter(7)")
     if lost:
         missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"
         warnings.append(f"{where}: {missing} not in it")

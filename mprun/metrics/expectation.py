@@ -12,6 +12,7 @@ from mprun.model.intent import Intent
 from mprun.model.metric import OF_HANDOVER
 from mprun.model.run_summary import ExpectationVerdict
 from mprun.model.spec import Expectation
+from mprun.model.units import format_measured
 
 
 def judge(
@@ -29,6 +30,7 @@ def judge(
     if value is not None:
         if expectation.minimum is not None:
             held &= value >= expectation.minimum
+            warning = None if held else _explain_idle(expectation.metric, metrics)
         if expectation.maximum is not None and value > expectation.maximum:
             held &= allowance is not None and value <= expectation.maximum + allowance.most_s
             if held and allowance is not None:
@@ -36,6 +38,16 @@ def judge(
         if expectation.equals is not None:
             held &= value == expectation.equals
     return ExpectationVerdict(**vars(expectation), value=value, held=held), warning
+
+
+def _explain_idle(metric: str, metrics: SummaryMetrics) -> str | None:
+    """Return why the round-trip time of a path is below a bound that flows would reach; None for other metrics."""
+    path, _, what = metric.partition(".")
+    loaded = next((name for name in metrics if name.endswith(f".srtt.{path}")), None)
+    if what != "rtt" or loaded is None:
+        return None
+    said = format_measured(metrics[loaded].value, "s")
+    return f"{metric}: is measured before the flows, in the idle network. With its data, {loaded} is {said}"
 
 
 def judge_all(

@@ -30,6 +30,8 @@ from mprun.workloads.tool import Result
 LATE_NS = 10_000_000
 MOST_STEAL = 0.02
 MOST_PRESSURE = 0.3
+# The largest number of links or flows that a note names.
+MOST_NAMES = 3
 # A host's counters of packets that it did not deliver (nstat(8)), and their meaning. Full sockets have a warning of
 # their own.
 HOST_LOSSES = {
@@ -56,8 +58,20 @@ def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
             *_warn_of_counters(agent),
             *warn_of_lost_events(observation.trace),
         ),
-        notes=() if evidence.is_simulated else tuple(tell_real_links(intent)),
+        notes=(*_tell_idle_changes(intent), *(() if evidence.is_simulated else tell_real_links(intent))),
     )
+
+
+def _tell_idle_changes(intent: Intent) -> Iterator[str]:
+    """Yield the links that change and that no flow crosses. TCP and UDP take the first path alone."""
+    flows = [(one.name, one.paths[:1] if one.protocol in ("tcp", "udp") else one.paths) for one in intent.traffic]
+    crossed = {link for _, paths in flows for path in paths for link in path.links}
+    idle = dict.fromkeys(one.link for one in intent.changes if isinstance(one, LinkChange) and one.link not in crossed)
+    # a program may use any path, and one of equal ways is chosen for each connection
+    is_known = all(one.tool != "exec" and all(path.ways < 2 for path in one.paths) for one in intent.traffic)
+    if idle and flows and is_known:
+        over = name_some([f"{name} is over {path.name}" for name, paths in flows for path in paths], MOST_NAMES)
+        yield f"events change {name_some([*idle], MOST_NAMES)}, which no flow crosses: {over}"
 
 
 def _doubt_machine(load: MachineLoad | None) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from mprun.captures.pcapng import CaptureContent
 from mprun.metrics.capacity import Capacity, find_capacity
+from mprun.metrics.capture import read_captures
 from mprun.metrics.connection import (
     Connection,
     SendingEnd,
@@ -29,16 +30,16 @@ from mprun.metrics.diagnosis import (
 from mprun.metrics.evidence import Evidence, FlowOutputs
 from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.flow import _read_connections
-from mprun.metrics.host_doubts import explain_dropped_data, explain_memory_pressure
+from mprun.metrics.host_doubts import _tell_idle_changes, explain_dropped_data, explain_memory_pressure
 from mprun.metrics.interference import Interference, on_paths
 from mprun.metrics.observation import NAMES, Host, Observation, PathManagerEvent, SocketState
 from mprun.metrics.path_use import read_probes, tell_paths
-from mprun.metrics.readings import join
+from mprun.metrics.readings import join, measured
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.summary import measure
 from mprun.model import agent_report
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
-from mprun.model.intent import AddressedFlow
+from mprun.model.intent import AddressedFlow, FlowEnds
 from mprun.model.metric import OF_CONNECTIONS, OF_PATHS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
 from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
@@ -487,6 +488,17 @@ def test_an_expected_handover_without_a_failure_has_its_reason() -> None:
     assert warnings == ["bulk.handover.gap: is not measured: no path failed while the flow's data was on its way"]
 
 
+def test_a_round_trip_below_its_bound_is_of_the_idle_network() -> None:
+    """A bound that was meant for a loaded path failed without a word."""
+    metrics = {"wifi.rtt": measured(0.0201, "time"), "dl.srtt.wifi": measured(0.0469, "time")}
+    _, warnings = judge_all([Expectation("wifi.rtt", minimum=0.03)], metrics, {})
+    assert warnings == [
+        "wifi.rtt: is measured before the flows, in the idle network. With its data, dl.srtt.wifi is 46.900 ms"
+    ]
+    for minimum, known in ((0.02, metrics), (0.03, {"wifi.rtt": metrics["wifi.rtt"]})):
+        assert judge_all([Expectation("wifi.rtt", minimum=minimum)], known, {})[1] == []
+
+
 def test_a_filter_that_no_packet_passed_is_a_warning() -> None:
     wanted = replace(INTENT, captures=(Capture("client", filter="udp"), Capture("server")))
     live = {f"capture.{one.node}": agent_report.Captured(2_000_000_000) for one in wanted.captures}
@@ -495,6 +507,20 @@ def test_a_filter_that_no_packet_passed_is_a_warning() -> None:
     record = agent(captures=live, zero_ns=4_000_000_000)
     summary = measure(Evidence(wanted, record, Observation(), lambda *_: log, captured=captured)).summary
     assert summary.warnings == ("capture of client: no packet passed its filter 'udp': see pcap-filter(7)",)
+
+
+def test_a_filter_of_another_port_names_the_ports_of_the_flows() -> None:
+    ends = FlowEnds("10.0.0.1", "10.1.0.1", 5201)
+    wanted = intent(traffic=(flow(endpoints=ends),), captures=(Capture("client", filter="tcp port 5001"),))
+    live = {"capture.client": agent_report.Captured(2_000_000_000)}
+    captured = {"client": CaptureContent(packets=0, first_ns=None)}
+    log = "0 packets captured\n0 packets received by filter\n0 packets dropped by kernel\n"
+    evidence = Evidence(wanted, agent(captures=live), Observation(), lambda *_: log, captured=captured)
+    _, found = read_captures(evidence)
+    assert found.warnings == (
+        "capture of client: no packet passed its filter 'tcp port 5001': the servers of the flows have 5201; "
+        "see pcap-filter(7)",
+    )
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:
@@ -644,3 +670,21 @@ def test_what_paths_can_carry() -> None:
     assert find_capacity(network, flow_over(["c"]), is_forward=True) is None
     change = LinkChange(0, "a", Direction(), Direction())
     assert find_capacity(replace(network, changes=(change,)), flow_over(["a", "c"]), is_forward=True) is None
+
+
+def test_a_change_of_a_link_that_no_flow_crosses_is_a_note() -> None:
+    """TCP has its first path alone, so that a change of the second path says nothing about TCP."""
+    ways = (Direction(rate_bit_per_s=1_000_000), Direction(rate_bit_per_s=1_000_000))
+    changes = (LinkChange(2_000_000_000, "slow", *ways), LinkChange(3_000_000_000, "slow", *ways))
+    paths = [path("wifi", ["fast", "last"]), path("lte", ["slow", "last"])]
+
+    def notes(*flows: AddressedFlow, changes: Sequence[LinkChange] = changes) -> tuple[str, ...]:
+        wanted = intent(links=(), traffic=flows, changes=tuple(changes))
+        return tuple(_tell_idle_changes(wanted))
+
+    tcp = flow(paths, protocol="tcp")
+    assert notes(tcp) == (f"events change slow, which no flow crosses: {tcp.name} is over wifi",)
+    assert notes(tcp, replace(tcp, protocol="mptcp")) == ()
+    assert notes(replace(tcp, tool="exec")) == ()
+    assert notes(tcp, changes=[replace(changes[0], link="last")]) == ()
+    assert notes() == ()

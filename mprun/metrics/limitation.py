@@ -8,7 +8,7 @@ else holds the data back, and the sample shows the cause. At most the whole rate
 a cause is named only if its share of the samples is at least half of the missing share of the rate.
 
 Packets that the queue of any path drops fill buffers and windows too, as later data waits for them. So a queue that is
-too short comes first, unless the file gives the size that was full.
+too short comes first, unless the file gives the size that was full, or the program had nothing to send.
 """
 
 from __future__ import annotations
@@ -160,9 +160,10 @@ def explain_rate(
     total = len(known)
     cause = max(CAUSES, key=lambda name: counts[name])
     least = max(LEAST_PART * (1 - efficiency) * total, LEAST_SHOWN)
-    is_shown = total >= LEAST_SAMPLES and counts[cause] >= least
+    is_idle = total >= LEAST_SAMPLES and counts["program"] >= max(least, counts[cause])
+    is_shown = total >= LEAST_SAMPLES and counts[cause] >= least and not is_idle
     states = [state for one, state in known if one == cause]
-    if limits.short_queues and not (is_shown and _is_given(cause, states, limits)):
+    if limits.short_queues and not is_idle and not (is_shown and _is_given(cause, states, limits)):
         return limits.short_queues, True
     if total < LEAST_SAMPLES:
         few = f"too few samples of its sockets ({total})"

@@ -138,6 +138,14 @@ def test_a_short_queue_comes_before_what_fills_behind_it(samples: list[Sample], 
     assert is_known
 
 
+@pytest.mark.parametrize("samples", [[IDLE] * 8 + [BUSY], [IDLE] * 5 + [FULL] * 4], ids=["idle", "often-idle"])
+def test_a_program_that_sends_little_is_not_held_back(samples: list[Sample]) -> None:
+    """A flow with a rate of its own reaches it with any queue, and often has nothing in its buffer."""
+    text, is_known = explain_rate(0.25, samples, BEST, replace(LIMITS, short_queues=QUEUE))
+    assert text.startswith("its program had nothing to send in ")
+    assert not is_known
+
+
 @pytest.mark.parametrize(
     ("samples", "sizes", "told"),
     [

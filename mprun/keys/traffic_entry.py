@@ -36,6 +36,8 @@ from mprun.model.units import TIME, VOLUME
 
 MOST_REPETITIONS = 1000
 MOST_MESSAGE_BYTES = 65_535
+# The largest payload of UDP or of an ICMP echo that fits into an IPv4 packet.
+MOST_DATAGRAM_BYTES = 65_507
 _CONGESTION = re.compile(r"[a-z][a-z0-9_-]{0,14}")
 
 
@@ -98,9 +100,12 @@ def whole_seconds(program: str) -> tuple[PlainValidator, WithJsonSchema]:
     return checked(TIME.parse, TIME_SCHEMA, lambda ns: ns > 0 and ns % units.NS_PER_S == 0, problem, more)
 
 
-def message_size(example: str) -> tuple[PlainValidator, WithJsonSchema]:
-    """The metadata of the payload of a message in bytes. example: a size, for an error message."""
-    problem = f"{{}} bytes are no message: write '{example}', or up to '{MOST_MESSAGE_BYTES}bytes'"
+def message_size(example: str, but: str = "") -> tuple[PlainValidator, WithJsonSchema]:
+    """The metadata of the payload of a message in bytes.
+
+    example: a size for an error message. but: an exception for it.
+    """
+    problem = f"{{}} bytes are no message: write '{example}', or up to '{MOST_MESSAGE_BYTES}bytes'{but}"
     return checked(units.SIZE.parse, SIZE_SCHEMA, lambda size_bytes: 0 < size_bytes <= MOST_MESSAGE_BYTES, problem)
 
 

@@ -18,7 +18,15 @@ from pydantic import Field
 
 from mprun.keys.field import SIZE_SCHEMA, TIME_SCHEMA, VOLUME_SCHEMA, Whole, checked
 from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import CongestionName, FlowRate, OmitEntry, ServedEntry, Size, whole_seconds
+from mprun.keys.traffic_entry import (
+    MOST_DATAGRAM_BYTES,
+    CongestionName,
+    FlowRate,
+    OmitEntry,
+    ServedEntry,
+    Size,
+    whole_seconds,
+)
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_CONNECTIONS, less
@@ -58,8 +66,7 @@ STATES_BYTES = 4
 CLEAR_SHARE = 0.02
 # The key of an interval of a bidirectional test for the data that the server sent.
 BACK = "sum_bidir_reverse"
-# The largest payload that fits into an IP packet, and iperf3's MAX_BLOCKSIZE.
-MOST_UDP_BYTES = 65_507
+# iperf3's MAX_BLOCKSIZE.
 MOST_BLOCK_BYTES = 1 << 20
 # The payload of a TCP write.
 BLOCK_BYTES = 128 << 10
@@ -121,8 +128,8 @@ class Entry(ServedEntry):
         if self.protocol == "udp":
             if self.rate_bit_per_s is None:
                 yield "rate", "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
-            if self.length_bytes is not None and self.length_bytes > MOST_UDP_BYTES:
-                yield "length", f"is more than fits into a UDP packet: write '{MOST_UDP_BYTES}bytes' or less"
+            if self.length_bytes is not None and self.length_bytes > MOST_DATAGRAM_BYTES:
+                yield "length", f"is more than fits into a UDP packet: write '{MOST_DATAGRAM_BYTES}bytes' or less"
         if self.protocol in ("udp", "sctp") and self.congestion is not None:
             yield "congestion", "is for TCP: remove it, or write 'protocol: tcp'"
         if self.duration is None and self.size_bytes is None:

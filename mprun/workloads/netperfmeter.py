@@ -21,11 +21,20 @@ from pydantic import Field
 
 from mprun.keys.field import Whole
 from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import CongestionName, FlowRate, ServedEntry, Size, message_size, whole_seconds
+from mprun.keys.traffic_entry import (
+    MOST_DATAGRAM_BYTES,
+    CongestionName,
+    FlowRate,
+    ServedEntry,
+    Size,
+    message_size,
+    whole_seconds,
+)
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, less
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
+from mprun.model.units import RATE, TIME
 from mprun.workloads import tool
 from mprun.workloads.tool import Endpoints, Movement, Outputs, Portion, Program, Result, Table, TimeLimit, Work
 
@@ -33,7 +42,8 @@ PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
     "goodput": tool.goodput(
-        "payload that the receiver's program got, divided by the time from its first message to its last"
+        "payload that the receiver's program got, divided by the time from its first message to its last, and over UDP "
+        f"by {tool.LONGER}"
     ),
     "bytes": tool.total("size", "payload that the receiver's program got"),
     "retransmits": tool.total("count", "segments that all subflows sent again", ("tcp", "mptcp"), "lower"),
@@ -63,7 +73,7 @@ _ARRIVAL = re.compile(r"^\d+ (\d+) [\d.]+ \d+\t\d+ \d+ \d+\t\d+ \d+ \d+\t([\d.-]
 _MESSAGE = re.compile(r"^\d+ (\d+) [\d.]+ (\d+)\t\d+ \d+ \d+\t(\d+) \d+ \d+\t([\d.-]+) [\d.-]+ ([\d.]+)$", re.MULTILINE)
 
 
-_Message = Annotated[int, *message_size("1452bytes")]
+_Message = Annotated[int, *message_size("1452bytes", f" ('{MOST_DATAGRAM_BYTES}bytes' over UDP)")]
 
 
 class Entry(ServedEntry):
@@ -94,16 +104,34 @@ class Entry(ServedEntry):
     """Write a table with a row for each message."""
 
     def options(self) -> dict[str, object]:
-        default = DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES
-        return super().options() | {"message_bytes": self.message_bytes or default}
+        return super().options() | {"message_bytes": self._whole_message_bytes()}
+
+    def _whole_message_bytes(self) -> int:
+        return self.message_bytes or (DEFAULT_REVERSE_BYTES if self.reverse else DEFAULT_MESSAGE_BYTES)
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         if self.protocol == "udp" and self.rate_bit_per_s is None:
             yield "rate", "is missing: write 'rate: 10mbit', as UDP has no rate of its own"
+        if self.protocol == "udp" and (self.message_bytes or 0) > MOST_DATAGRAM_BYTES:
+            yield "message", f"is more than fits into a UDP packet: write '{MOST_DATAGRAM_BYTES}bytes' or less"
         if self.unordered and self.protocol != "sctp":
             yield "unordered", f"is for SCTP, not for {self.protocol}: remove it"
         if self.congestion and self.protocol not in ("tcp", "mptcp"):
             yield "congestion", f"can be chosen for tcp and mptcp, not {self.protocol}: remove it"
+
+    def find_doubts(self) -> Iterator[KeyProblem]:
+        yield from super().find_doubts()
+        bits = self._whole_message_bytes() * 8
+        if self.rate_bit_per_s is not None and bits * 10**9 > self.rate_bit_per_s * self.duration:
+            least = -(-10 * bits * 10**9 // self.duration)
+            every = TIME.render(bits * 10**9 // self.rate_bit_per_s)
+            yield (
+                "rate",
+                (
+                    f"is a message of {bits // 8} bytes every {every}, so that only one is sent within the flow's "
+                    f"{TIME.render(self.duration)}: write '{RATE.render(least)}' or more for ten of them"
+                ),
+            )
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -182,26 +210,28 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         counted = sum(_count_in_time(flow, outputs, stream, receiver, sender) for stream in _streams(flow))
         offered_bytes, sent_packets = offered_bytes * counted / sent_packets, counted
     bytes_ = sum(values["Received Bytes"] for values in received)
-    length_us = max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received)
-    values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e6 / length_us} if length_us else {})
     arrived_packets = sum(one["Received Packets"] for one in received)
+    length_ns = 1e3 * (max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received))
+    if is_udp:
+        length_ns = tool.counted_ns(flow, length_ns, arrived_packets)
+    values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e9 / length_ns} if length_ns else {})
     if is_udp:
         values["loss"] = 1 - arrived_packets / sent_packets
     # the passive side's data port, as the active side printed it
     ports = _REMOTE.findall(outputs.log(flow.name))[:1] if flow.protocol in ("tcp", "mptcp") else ()
     portions = _find_portions(flow, outputs, side, receiver)
-    tables = {"goodput": _tabulate(flow, portions)} if length_us else {}
+    tables = {"goodput": _tabulate(flow, portions)} if length_ns else {}
     if flow.options.get("messages"):
         tables["messages"] = _read_messages(flow, outputs, side)
     return Result(
         values,
         tables=tables,
         server_ports=tuple(map(int, ports)),
-        warnings=tuple(_doubt(flow, offered_bytes)),
+        warnings=(*_doubt(flow, offered_bytes), *(() if length_ns else (_ONE_MESSAGE,))),
         movement=_find_movement(flow, outputs, side, arrived_packets >= sent_packets)
         if flow.protocol == "sctp"
         else None,
-        portions={"goodput": list(chain(*portions.values()))} if length_us else {},
+        portions={"goodput": list(chain(*portions.values()))} if length_ns else {},
         lost_packets=round(sent_packets - arrived_packets) if is_udp else 0,
     )
 
@@ -235,15 +265,20 @@ def _remedy_of_limit(flow: Flow, said: str) -> str:
     return ""
 
 
+_ONE_MESSAGE = "one message arrived, and its goodput needs two: write a longer duration, or a higher rate"
+
+
 def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:
     if "rate_bit_per_s" not in flow.options or not flow.duration_ns:
         return
     asked_mbit = flow.options["rate_bit_per_s"] * flow.options.get("parallel", 1) / 1e6
     offered_mbit = sent_bytes * 8e3 / flow.duration_ns
     if offered_mbit < LEAST_OFFERED * asked_mbit:
+        # over UDP, a larger message is sent in fragments
+        larger = "" if flow.protocol == "udp" else "a larger message, or "
         yield (
             f"it offered {offered_mbit:.3g} of {asked_mbit:.3g} Mbit/s: netperfmeter waits whole milliseconds from one "
-            "message to the next, so write a larger message, or several flows in parallel"
+            f"message to the next, so write {larger}several flows in parallel"
         )
 
 
@@ -280,9 +315,10 @@ def _find_portions(
 ) -> dict[int, list[Portion]]:
     """Return the payload of each stream between two lines of the vector.
 
-    The first portion begins with the stream's first message, and the last one ends with its last message. receiver: the
-    scalars of this side.
+    The first portion begins with the stream's first message, and the last one ends with its last message, or over UDP
+    at the end of the flow's time if that is later. receiver: the scalars of this side.
     """
+    least_us = (flow.duration_ns or 0) // 1_000 if flow.protocol == "udp" else 0
     intervals = _INTERVAL.findall(_read_vector(outputs, side))
     portions: dict[int, list[Portion]] = {}
     for stream in _streams(flow):
@@ -290,6 +326,7 @@ def _find_portions(
         if not scalars.get("Received Packets"):
             continue
         first_us, last_us = (int(scalars[f"{which} Reception"]) for which in ("First", "Last"))
+        last_us = max(last_us, first_us + least_us)
         known = [(int(at_us), int(size)) for at_us, number, size in intervals if int(number) == stream]
         cuts = [(min(max(at_us, first_us), last_us), size) for at_us, size in known]
         cuts = [(first_us, 0), *cuts, (last_us, int(scalars["Received Bytes"]))]

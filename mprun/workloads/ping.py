@@ -15,7 +15,7 @@ from pydantic import Field
 
 from mprun.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole, checked
 from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import FlowEntry
+from mprun.keys.traffic_entry import MOST_DATAGRAM_BYTES, FlowEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import less
@@ -39,15 +39,14 @@ PROGRAM = f"{engine_paths.PROGRAMS}/echo.py"
 DEFAULT_COUNT = 5
 DEFAULT_INTERVAL_NS = 200_000_000
 DEFAULT_SIZE_BYTES = 56
-MOST_BYTES = 65_507
 
 _REPLY = re.compile(r"^\[(\d+)\] .*: icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms", re.MULTILINE)
 
 
 _TOO_OFTEN = "{} is below 1ms, and a ping is a probe, not a load: write '200ms'"
-_TOO_LARGE = f"{{}} bytes do not fit into an IP packet: write '{MOST_BYTES}bytes' or less"
+_TOO_LARGE = f"{{}} bytes do not fit into an IP packet: write '{MOST_DATAGRAM_BYTES}bytes' or less"
 PingInterval = Annotated[int, *checked(TIME.parse, TIME_SCHEMA, lambda ns: ns >= NS_PER_MS, _TOO_OFTEN, TIME.render)]
-PingSize = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: size <= MOST_BYTES, _TOO_LARGE)]
+PingSize = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: size <= MOST_DATAGRAM_BYTES, _TOO_LARGE)]
 
 
 class Entry(FlowEntry):

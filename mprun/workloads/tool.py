@@ -422,6 +422,19 @@ def goodput(meaning: str) -> Metric:
     return Metric("rate", meaning, over="sum", better="higher")
 
 
+# The time by which the goodput of a flow over UDP counts.
+LONGER = "the flow's duration or by the time of its arrivals, whichever is longer"
+
+
+def counted_ns(flow: Flow, arriving_ns: float, arrived: float) -> float:
+    """Return the time by which the goodput of a flow over UDP counts.
+
+    Most packets may be lost, and full queues deliver packets after the flow's end. arriving_ns: from the first of the
+    arrived packets to the last one, to which one mean gap is added.
+    """
+    return max(flow.duration_ns or 1, arriving_ns * arrived / (arrived - 1) if arrived > 1 else 0)
+
+
 def total(unit: Unit, meaning: str, protocols: tuple[Transport, ...] = (), better: Better | None = None) -> Metric:
     """Return a metric of a flow whose values are added up for a group."""
     return Metric(unit, meaning, protocols, over="sum", better=better)

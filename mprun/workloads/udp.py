@@ -15,7 +15,7 @@ from pydantic import Field
 
 from mprun.keys.field import SIZE_SCHEMA, checked
 from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import FlowRate, PositiveTime, ServedEntry
+from mprun.keys.traffic_entry import MOST_DATAGRAM_BYTES, FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import delays, less
@@ -29,9 +29,7 @@ PROGRAMS = {"python3": Program("python3")}
 PORTS = 1
 METRICS = {
     **delays("delay", "time from the sending of a packet to its reading"),
-    "goodput": tool.goodput(
-        "payload that arrived, divided by the flow's duration or by the time of its arrivals, whichever is longer"
-    ),
+    "goodput": tool.goodput(f"payload that arrived, divided by {tool.LONGER}"),
     "loss": less("ratio", "share of the packets that did not arrive"),
     "reordered": less(
         "ratio", "share of the arrived packets that arrived after a packet with a higher number (RFC 4737)"
@@ -46,15 +44,16 @@ RECEIVED = "packets"
 _RECORD, LEAST_BYTES = struct.Struct("<QQQ"), 16
 # The payload that fills a packet of 1500 bytes over IPv4.
 FULL_BYTES = 1472
-MOST_BYTES, MOST_PACKETS = 65_507, 1_000_000
+MOST_PACKETS = 1_000_000
 TIME_LIMIT = TimeLimit(30)
 
 
 _NO_LENGTH = (
-    f"{{}} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_BYTES}, what fits into an IP packet: "
-    "write '1000bytes'"
+    f"{{}} bytes are not between {LEAST_BYTES}, for number and time, and {MOST_DATAGRAM_BYTES}, what fits into an IP "
+    "packet: write '1000bytes'"
 )
-Length = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, lambda size: LEAST_BYTES <= size <= MOST_BYTES, _NO_LENGTH)]
+_LENGTHS = range(LEAST_BYTES, MOST_DATAGRAM_BYTES + 1)
+Length = Annotated[int, *checked(SIZE.parse, SIZE_SCHEMA, _LENGTHS.__contains__, _NO_LENGTH)]
 
 
 class Entry(ServedEntry):
@@ -103,8 +102,10 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         first.setdefault(number, received_ns - sent_ns)
     sent = int(said)
     length_bytes = flow.options["length_bytes"]
+    moments = [received_ns for _, _, received_ns in arrived]
+    counted_ns = tool.counted_ns(flow, max(moments, default=0) - min(moments, default=0), len(arrived))
     values = {
-        "goodput": len(first) * length_bytes * 8e9 / max(flow.duration_ns or 1, _arriving_ns(arrived)),
+        "goodput": len(first) * length_bytes * 8e9 / counted_ns,
         "loss": 1 - len(first) / sent,
         "reordered": count_reordered([number for number, _, _ in arrived]) / max(1, len(arrived)),
         "duplicates": len(arrived) - len(first),
@@ -130,17 +131,6 @@ def _whole(flow: Flow, arrived: Sequence[tuple[int, int, int]], size_bytes: int,
     began_ns = min(sent_ns - number * bits * 10**9 // rate for number, sent_ns, _ in arrived) - zero_ns
     ended_ns = max(received_ns for _, _, received_ns in arrived) - zero_ns
     return Portion(began_ns, max(ended_ns, began_ns + (flow.duration_ns or 0)), size_bytes)
-
-
-def _arriving_ns(arrived: Sequence[tuple[int, int, int]]) -> float:
-    """Return the time in which the packets arrived, in ns, with one mean gap for the last packet.
-
-    Full queues deliver packets after the flow's end.
-    """
-    moments = [received_ns for _, _, received_ns in arrived]
-    if len(moments) < 2:
-        return 0
-    return (max(moments) - min(moments)) * len(moments) / (len(moments) - 1)
 
 
 def _due(duration_ns: int, rate_bit_per_s: int, length_bytes: int) -> int:

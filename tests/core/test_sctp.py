@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bz2
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +146,15 @@ def netperfmeter_files() -> dict[str, bytes]:
     return files
 
 
+def scalar_files(scalars: Mapping[str, Mapping[str, float]]) -> dict[str, bytes]:
+    return {
+        f"flow-{side}.sca": "".join(
+            f'scalar "netPerfMeter.{side}.flow[0]" "{name}"\t{value}\n' for name, value in values.items()
+        ).encode()
+        for side, values in scalars.items()
+    }
+
+
 def test_netperfmeter_files() -> None:
     """Two flows send 35 messages each, and 58 messages arrive. The vector of one flow begins two messages late."""
     asked = flow("netperfmeter", "udp", parallel=2, messages=True, rate_bit_per_s=200_000, message_bytes=1452)
@@ -204,12 +213,7 @@ def test_netperfmeters_messages_tell_when_data_stood_still() -> None:
         scalars["active"]["Transmitted Packets"] = sent
         return {
             "flow-passive-00000000-0000.vec.bz2": bz2.compress(("\n".join(lines) + "\n").encode()),
-            **{
-                f"flow-{side}.sca": "".join(
-                    f'scalar "netPerfMeter.{side}.flow[0]" "{name}"\t{value}\n' for name, value in values.items()
-                ).encode()
-                for side, values in scalars.items()
-            },
+            **scalar_files(scalars),
         }
 
     asked = replace(flow("netperfmeter", "sctp"), duration_ns=2 * SECOND_NS)
@@ -241,20 +245,60 @@ def test_messages_after_the_time_of_a_receiving_client_are_not_lost(arrived: Seq
         "passive": {"Transmitted Packets": 201, "Transmitted Bytes": 201_000}
         | {"First Transmission": 5e6, "Last Transmission": 7e6},
     }
-    files = {
-        f"flow-{side}.sca": "".join(
-            f'scalar "netPerfMeter.{side}.flow[0]" "{name}"\t{value}\n' for name, value in values.items()
-        ).encode()
-        for side, values in scalars.items()
-    }
+    files = scalar_files(scalars)
     files["flow-active-00000000-0000.vec.bz2"] = bz2.compress(("\n".join(lines) + "\n").encode())
     rates = {"rate_bit_per_s": 800_000, "message_bytes": 1000}
     asked = replace(flow("netperfmeter", "udp", reverse=True, **rates), duration_ns=SECOND_NS)
     result = netperfmeter.parse(asked, Left(files=files, epoch_ns=5 * SECOND_NS))
     assert result.values["loss"] == pytest.approx(loss, abs=0.005)
-    assert result.values["goodput"] == pytest.approx(8e3 * len(arrived) / (0.01 * arrived[-1]))
+    # the longer of 1 s and the time of the arrivals, with one gap for the last message
+    arriving_s = 0.01 * arrived[-1] * len(arrived) / (len(arrived) - 1)
+    assert result.values["goodput"] == pytest.approx(8e3 * len(arrived) / max(1, arriving_s))
     assert result.portions["goodput"][0].begin_ns == 20_000_000
     assert result.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "spread_us", "goodput"),
+    [
+        # 24 messages of 8000 bytes within 76 ms; the rest of the 3 s brought none
+        ("udp", 75_600, 24 * 64_000 / 3),
+        ("sctp", 75_600, 24 * 64_000 / 0.0756),
+        # a queue delivers for longer than the flow sends
+        ("udp", 4_600_000, 24 * 64_000 / 4.8),
+    ],
+)
+def test_over_udp_the_goodput_counts_the_whole_time(protocol: Protocol, spread_us: int, goodput: float) -> None:
+    counted = {"Received Packets": 24, "Received Bytes": 192_000}
+    scalars = {
+        "passive": {**counted, "First Reception": 5e6, "Last Reception": 5e6 + spread_us},
+        "active": {"Transmitted Packets": 1500, "Transmitted Bytes": 12_000_000},
+    }
+    asked = replace(flow("netperfmeter", protocol, message_bytes=8000), duration_ns=3 * SECOND_NS)
+    result = netperfmeter.parse(asked, Left(files=scalar_files(scalars), epoch_ns=5 * SECOND_NS))
+    assert result.values["goodput"] == pytest.approx(goodput)
+    assert sum(one.size_bytes for one in result.portions["goodput"]) == 192_000
+    until_ns = max(spread_us * 1000, 3 * SECOND_NS) if protocol == "udp" else spread_us * 1000
+    assert max(one.end_ns for one in result.portions["goodput"]) == until_ns
+
+
+def test_one_message_has_no_goodput_but_a_warning() -> None:
+    counted = {"Received Packets": 1, "Received Bytes": 1452, "First Reception": 5e6, "Last Reception": 5e6}
+    scalars = {"passive": counted, "active": {"Transmitted Packets": 1, "Transmitted Bytes": 1452}}
+    outputs = Left(files=scalar_files(scalars), epoch_ns=5 * SECOND_NS)
+    result = netperfmeter.parse(flow("netperfmeter", "sctp", message_bytes=1452), outputs)
+    assert result.values == {"bytes": 1452}
+    assert result.warnings == (
+        "one message arrived, and its goodput needs two: write a longer duration, or a higher rate",
+    )
+
+
+@pytest.mark.parametrize(("protocol", "larger"), [("udp", False), ("sctp", True)])
+def test_larger_messages_are_no_remedy_where_they_are_sent_in_fragments(protocol: Protocol, larger: bool) -> None:
+    asked = flow("netperfmeter", protocol, parallel=2, rate_bit_per_s=10_000_000, message_bytes=1452)
+    (warning,) = netperfmeter.parse(asked, Left(files=netperfmeter_files())).warnings
+    assert ("write a larger message" in warning) == larger
+    assert warning.endswith("several flows in parallel")
 
 
 def test_netperfmeter_that_offers_less_says_so() -> None:

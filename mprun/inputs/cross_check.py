@@ -32,7 +32,8 @@ WHOLE_HEADERS_BYTES: Mapping[spec.Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 
 # By so much is Ethernet's header shorter than libpcap's.
 _SHORTER_BYTES = 6
 # The sysctls that act on what a host sends: its congestion control, and when a subflow counts as stale.
-_OF_SENDERS = ("net.ipv4.tcp_congestion_control", "net.mptcp.stale_loss_cnt")
+_CONTROL = "net.ipv4.tcp_congestion_control"
+_OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
@@ -323,7 +324,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
         if not settings.congestion:
             continue
         if len(topology.links_at(host)) == 1:
-            setting = f"sysctl: {{net.ipv4.tcp_congestion_control: {settings.congestion[0][1]}}}"
+            setting = f"sysctl: {{{_CONTROL}: {settings.congestion[0][1]}}}"
             notes.refuse(("hosts", host, "congestion"), f"'{host}' has one link only: write '{setting}'")
         if flows and not any(flow.protocol in ("tcp", "mptcp") for _, flow in flows):
             said = ", ".join(dict.fromkeys(flow.protocol for _, flow in flows))
@@ -541,29 +542,49 @@ def check_path_managers(written: Mapping[str, HostEntry], known_paths: FlowPaths
         notes.warn(("traffic", n, "protocol"), message)
 
 
-def check_idle_path_managers(
+def check_idle_settings(
     written: Mapping[str, HostEntry], experiment: spec.ExperimentSpec, document: Document, notes: Notes
 ) -> None:
-    """Warn of hosts with a path manager whose flows are all TCP. A parameter may make them MPTCP in other runs.
+    """Warn of hosts with a path manager or a sysctl that no flow uses. A parameter may make flows use it in other runs.
 
     `written`: the hosts of the file.
     """
     if _has_chosen_protocol(document):
         return
     for key, entry in written.items():
-        if entry.mptcp is None or entry.mptcp.path_manager == "default":
-            continue
         hosts = find_hosts(key, list(experiment.hosts))
         flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & {*hosts}]
-        # a program may open MPTCP sockets by itself
-        if flows and all(flow.protocol == "tcp" and flow.tool != "exec" for flow in flows):
-            message = f"has no effect: no flow of '{key}' is over MPTCP; write 'protocol: mptcp' for one, or remove it"
-            notes.warn(("hosts", key, "mptcp", "path_manager"), message)
+        protocols = {flow.protocol for flow in flows}
+        # a program may open sockets by itself
+        if not flows or any(flow.tool == "exec" for flow in flows):
+            continue
+        for path, value in _protocol_settings(entry):
+            is_of_tcp = path[-1].startswith("net.ipv4.tcp_")
+            if "mptcp" in protocols or (is_of_tcp and "tcp" in protocols):
+                continue
+            write = "write 'protocol: mptcp' for one, or " if "tcp" in protocols else ""
+            over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
+            if path[-1] == _CONTROL and over_quic:
+                write = f"write 'congestion: {value}' for '{over_quic[0]}', or "
+            message = (
+                f"has no effect: no flow of '{key}' is over {'TCP or ' if is_of_tcp else ''}MPTCP; {write}remove it"
+            )
+            notes.warn(("hosts", key, *path), message)
+
+
+def _protocol_settings(entry: HostEntry) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the settings of a host that only MPTCP has, or only TCP with MPTCP: their keys and values."""
+    if entry.mptcp is not None and entry.mptcp.path_manager != "default":
+        yield ("mptcp", "path_manager"), entry.mptcp.path_manager
+    for name, value in entry.sysctl.items():
+        if name.startswith(("net.ipv4.tcp_", "net.mptcp.")):
+            yield ("sysctl", name), value
 
 
 def _has_chosen_protocol(document: Document) -> bool:
-    """Return whether a parameter is the protocol of a flow, so that other runs of the file may have another one."""
-    return any("{{" in str(entry.get("protocol")) for _, entry in _mappings(document.part("traffic")))
+    """Return whether a parameter is the protocol or tool of a flow, so that other runs of the file may have another."""
+    entries = [entry for _, entry in _mappings(document.part("traffic"))]
+    return any("{{" in str(entry.get(key)) for entry in entries for key in ("protocol", "tool"))
 
 
 def _addresses(topology: spec.TopologySpec, host: str, family: spec.Family) -> int:

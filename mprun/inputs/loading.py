@@ -364,7 +364,7 @@ def _read_action(
         cross_check.check_metrics(paths, notes)
         cross_check.check_mptcp(paths, notes)
         cross_check.check_path_managers(written, paths, notes)
-        cross_check.check_idle_path_managers(written, action, document, notes)
+        cross_check.check_idle_settings(written, action, document, notes)
         cross_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)

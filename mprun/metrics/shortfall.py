@@ -122,7 +122,9 @@ def explain_shortfall(
             return Readings(warnings=(told + _explain_buffers(scene, seen),))
     elif evidence.is_simulated and _has_lost_nothing(scene, drops):
         expired = round(results[flow.name].values.get("timeouts", 0))
-        if expired and _has_small_window(scene):
+        # a longer timer does not help a buffer that holds less than the path
+        is_short = flow.options.get("send_buffer_bytes", math.inf) < scene.bdp_bytes
+        if expired and _has_small_window(scene) and not is_short:
             return Readings(warnings=(told + _explain_timer(scene, expired),))
         if expired or not _has_grown(scene):
             return Readings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
@@ -133,7 +135,7 @@ def explain_shortfall(
     if few and not evidence.expects(flow.name):
         return Readings()
     more = "; write 'sample: {sockets: 10ms}'" if few else f"; queues on its path dropped {_sum(drops, scene)} packets"
-    cause = _explain_stop(scene, results[flow.name].portions["goodput"])
+    cause = _explain_stop(scene, results[flow.name])
     return Readings(notes=(f"{told}{cause or 'no cause found among queue, buffers and receive window'}{more}",))
 
 
@@ -237,17 +239,21 @@ def explain_queues(paths: Iterable[tuple[Iterable[LinkWay], float]], drops: Coun
     return f"{'; '.join(short.values())}. Remedy: write 'queue: 1bdp'" if short else None
 
 
-def _explain_stop(scene: _Scene, portions: Sequence[Portion]) -> str | None:
+def _explain_stop(scene: _Scene, result: Result) -> str | None:
     """Return the sentence for the longest time in the last third without any payload; None for a short one."""
     empty = (
-        (max(one.begin_ns, scene.begin_ns), min(one.end_ns, scene.end_ns)) for one in portions if not one.size_bytes
+        (max(one.begin_ns, scene.begin_ns), min(one.end_ns, scene.end_ns))
+        for one in result.portions["goodput"]
+        if not one.size_bytes
     )
     begin_ns, end_ns = max(join_intervals(empty), key=lambda span: span[1] - span[0], default=(0.0, 0.0))
     if end_ns - begin_ns < LEAST_STOP_NS:
         return None
     timer = ": a chunk that is lost again waits for a timer of 1 s or more (docs/sctp.md)"
     said = f"nothing arrived from {begin_ns / 1e9:.2f} s to {end_ns / 1e9:.2f} s"
-    return said + (timer if scene.flow.protocol == "sctp" else "")
+    # netperfmeter does not count what the kernel's SCTP sends again
+    may_wait = scene.flow.protocol == "sctp" and result.values.get("retransmits") != 0
+    return said + (timer if may_wait else "")
 
 
 def _find_samples(scene: _Scene, tables: Mapping[str, polars.DataFrame]) -> Iterator[tuple[int, ...]]:

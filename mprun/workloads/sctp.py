@@ -110,12 +110,13 @@ class Entry(ServedEntry):
             yield "duration", f"{what}: write 'duration: 10s' or 'size: 10mb'"
         elif self.omit is not None:
             yield from self.omit.find_excess(self.duration)
-
-    def find_doubts(self) -> Iterator[KeyProblem]:
         message_bytes = self.message_bytes or MESSAGE_BYTES
+        # the library waits for room for a whole message, and a smaller buffer never has it
         if self.send_buffer_bytes is not None and self.send_buffer_bytes < message_bytes:
             has = f"is {self.send_buffer_bytes} bytes, and holds no message of {message_bytes} bytes"
             yield "send_buffer", f"{has}, so that nothing is sent: write '{message_bytes}bytes' or more"
+
+    def find_doubts(self) -> Iterator[KeyProblem]:
         if self.buffer_splitting != "off" and self.cmt == "off":
             yield "buffer_splitting", "has no effect with 'cmt: off': write another 'cmt', or remove it"
 

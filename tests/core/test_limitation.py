@@ -11,7 +11,7 @@ import pytest
 
 from mprun.metrics.limitation import Cause, ConnectionState, LimitedFlow, Sample, SubflowState, explain_rate, find_cause
 from mprun.metrics.shortfall import _explain_stop
-from mprun.workloads.tool import Portion
+from mprun.workloads.tool import Portion, Result
 
 BEST = ("fast",)
 LIMITS = LimitedFlow("client", "server", "default", 0)
@@ -181,12 +181,15 @@ def test_a_long_time_without_payload_is_named() -> None:
     scene: Any = SimpleNamespace(flow=flow, begin_ns=2_600_000_000, end_ns=4_000_000_000)
     rate = [*([350_000] * 31), *([0] * 9)]
     portions = [Portion(n * 100_000_000, (n + 1) * 100_000_000, size) for n, size in enumerate(rate)]
-    said = _explain_stop(scene, portions)
-    assert said == (
-        "nothing arrived from 3.10 s to 4.00 s: a chunk that is lost again waits for a timer of 1 s or more "
-        "(docs/sctp.md)"
-    )
+
+    def explain(some: list[Portion], **values: float) -> str | None:
+        return _explain_stop(scene, Result(values, portions={"goodput": some}))
+
+    waits = ": a chunk that is lost again waits for a timer of 1 s or more (docs/sctp.md)"
+    assert explain(portions, retransmits=3) == f"nothing arrived from 3.10 s to 4.00 s{waits}"
+    assert explain(portions) == f"nothing arrived from 3.10 s to 4.00 s{waits}"
+    assert explain(portions, retransmits=0) == "nothing arrived from 3.10 s to 4.00 s"
     flow.protocol = "tcp"
-    assert _explain_stop(scene, portions) == "nothing arrived from 3.10 s to 4.00 s"
-    assert _explain_stop(scene, portions[:35]) is None
-    assert _explain_stop(scene, [*portions[:35], portions[0], *portions[36:]]) is None
+    assert explain(portions) == "nothing arrived from 3.10 s to 4.00 s"
+    assert explain(portions[:35]) is None
+    assert explain([*portions[:35], portions[0], *portions[36:]]) is None

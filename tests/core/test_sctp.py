@@ -269,10 +269,10 @@ def test_messages_after_the_time_of_a_receiving_client_are_not_lost(arrived: Seq
     ],
 )
 def test_over_udp_the_goodput_counts_the_whole_time(protocol: Protocol, spread_us: int, goodput: float) -> None:
-    counted = {"Received Packets": 24, "Received Bytes": 192_000}
+    counted = {"Received Packets": 24.0, "Received Bytes": 192_000.0}
     scalars = {
         "passive": {**counted, "First Reception": 5e6, "Last Reception": 5e6 + spread_us},
-        "active": {"Transmitted Packets": 1500, "Transmitted Bytes": 12_000_000},
+        "active": {"Transmitted Packets": 1500.0, "Transmitted Bytes": 12_000_000.0},
     }
     asked = replace(flow("netperfmeter", protocol, message_bytes=8000), duration_ns=3 * SECOND_NS)
     result = netperfmeter.parse(asked, Left(files=scalar_files(scalars), epoch_ns=5 * SECOND_NS))
@@ -283,8 +283,8 @@ def test_over_udp_the_goodput_counts_the_whole_time(protocol: Protocol, spread_u
 
 
 def test_one_message_has_no_goodput_but_a_warning() -> None:
-    counted = {"Received Packets": 1, "Received Bytes": 1452, "First Reception": 5e6, "Last Reception": 5e6}
-    scalars = {"passive": counted, "active": {"Transmitted Packets": 1, "Transmitted Bytes": 1452}}
+    counted = {"Received Packets": 1.0, "Received Bytes": 1452.0, "First Reception": 5e6, "Last Reception": 5e6}
+    scalars = {"passive": counted, "active": {"Transmitted Packets": 1.0, "Transmitted Bytes": 1452.0}}
     outputs = Left(files=scalar_files(scalars), epoch_ns=5 * SECOND_NS)
     result = netperfmeter.parse(flow("netperfmeter", "sctp", message_bytes=1452), outputs)
     assert result.values == {"bytes": 1452}

@@ -143,6 +143,15 @@ def test_buffers_that_are_sent_in_bursts(run: Run) -> None:
     assert "its buffers were full, as no packet was lost" in warning
 
 
+def test_a_send_buffer_of_one_message_is_named_before_the_timer(run: Run) -> None:
+    """Each message waits until the one before is acknowledged, and a longer timer changes nothing."""
+    flow = {"name": "bulk", "tool": "sctp", "duration": "3s", "send_buffer": "1444bytes"}
+    path = {"rate": "20mbit", "rtt": "20ms", "queue": "60packets"}
+    [warning] = warnings_of(run(path, flow))
+    assert "give 'bulk' 'send_buffer: 100000bytes'" in warning
+    assert "rto_min" not in warning
+
+
 def test_buffers_of_sctp_in_user_space(run: Run) -> None:
     flow = {"name": "bulk", "tool": "sctp"}
     [warning] = warnings_of(run(FAT, flow))

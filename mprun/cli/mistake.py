@@ -57,6 +57,11 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
         "show",
         "`mprun show --all` shows all metrics, and `mprun runs list --columns NAME` one metric of all runs",
     ),
+    (
+        "--metric --metrics",
+        "report",
+        "write 'plots: [{metric: bulk.goodput}]' in the experiment of a sweep, '{series: goodput}' in that of a run",
+    ),
     ("--last --newest -1 -2", "--output", _NEWEST),
     ("--set --define --var --override", "-p", "-p NAME=VALUE sets a parameter of the files"),
     ("--verbose --debug --log", "run sweep", "logs/ in the run has the output of every program"),
@@ -95,6 +100,8 @@ _SENTENCES: Mapping[str, str] = {
     ),
 }
 
+# Several seeds in one word.
+_SEEDS = re.compile(r"\d *(,|-|:|\.\.) *\d")
 # Dashes of printed text, as a PDF has them in place of the hyphen of an option.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
@@ -149,7 +156,12 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
     commands: of `mprun`.
     """
     command = error.ctx.command if error.ctx else None
-    if isinstance(error, click.BadParameter) and error.param and error.param.name == "seed" and "," in error.message:
+    if (
+        isinstance(error, click.BadParameter)
+        and error.param
+        and error.param.name == "seed"
+        and _SEEDS.search(error.message)
+    ):
         message = f"{error.message.rstrip('.')}: for runs with several seeds {_REPEAT}"
         return click.BadParameter(message, error.ctx, error.param)
     if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):

@@ -505,7 +505,18 @@ to_folder = partial(to, metavar="DIRECTORY", type=Target(is_file=False))
 file = partial(click.option, metavar="FILE", type=click.Path(path_type=Path))
 folder = partial(click.option, metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 metric = partial(click.option, "--metric", metavar="NAME", shell_complete=complete_metrics)
-metrics = partial(metric, "metrics", multiple=True)
+
+
+def _refuse_list(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of metrics. Raises BadParameter for several in one word."""
+    for name in names:
+        if "," in name:
+            each = " ".join(f"--metric {one.strip()}" for one in name.split(",") if one.strip())
+            raise click.BadParameter(f"'{name}' is no metric: write '{each}'")
+    return names
+
+
+metrics = partial(metric, "metrics", multiple=True, callback=_refuse_list)
 fail_if = partial(click.option, "--fail-if", metavar="STATEMENT")
 gdb_commands = text(
     "--command commands",

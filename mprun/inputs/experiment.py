@@ -44,6 +44,7 @@ _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("throughput", "bandwidth", "rate", "speed", "bitrate"), ("goodput",)),
     **dict.fromkeys(("rtt", "latency", "time", "duration"), ("delay.mean", "srtt")),
     "retransmits": ("resent",),
+    "subflows": ("paths",),
 }
 # The name of a sweep's cells in a statement.
 CELLS = "cells"

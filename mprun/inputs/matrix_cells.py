@@ -298,14 +298,20 @@ def _find_name_problem(name: str, parameters: Collection[str], document: Documen
     if name in PLACES and name in parameters:
         return f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
     if not dot and name not in (*PLACES, *PROPERTIES, *parameters):
-        hint = name_nearest(name, parameters, "parameters")
-        if not hint.startswith(": did you mean"):
-            known = "" if hint.startswith("; there are no") else hint
-            hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds{known}"
-            if name in ("seed", "seeds", "run", "runs"):
-                hint = ": for runs with other seeds write 'repeat: {runs: 3}', and remove this axis"
-        return f"no parameter '{name}'{hint}"
+        said = tell_no_parameter(name, parameters)
+        if "did you mean" not in said and name in ("seed", "seeds", "run", "runs"):
+            said = f"no parameter '{name}': for runs with other seeds write 'repeat: {{runs: 3}}', and remove this axis"
+        return said
     return None
+
+
+def tell_no_parameter(name: str, parameters: Collection[str]) -> str:
+    """Return the message for a name in an axis or a control that is no parameter of the files."""
+    hint = name_nearest(name, parameters, "parameters")
+    if not hint.startswith(": did you mean"):
+        known = "" if hint.startswith("; there are no") else hint
+        hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds{known}"
+    return f"no parameter '{name}'{hint}"
 
 
 def lay_over(

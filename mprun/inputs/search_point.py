@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from mprun.inputs.document import Document
-from mprun.inputs.matrix_cells import PLACES
+from mprun.inputs.matrix_cells import PLACES, tell_no_parameter
 from mprun.keys.event import PROPERTIES
 from mprun.keys.search import SearchEntry, read_axis
 from mprun.model.metric import Metric
@@ -80,7 +80,7 @@ def _find_name_problem(name: str, parameters: Collection[str], links: Collection
     if name in PLACES:
         return f"a search does not vary the {name}: give it on the command line, or a kernel to a control"
     if not dot:
-        return None if name in parameters else tell_unknown("parameter", name, parameters)
+        return None if name in parameters else tell_no_parameter(name, parameters)
     if prop not in PROPERTIES:
         return f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}"
     if links is not None and link not in links:

@@ -391,8 +391,14 @@ class RepeatEntry(FileModel):
         for name in ("min", "max"):
             if getattr(self, name) is not None and self.until is None:
                 yield name, "needs 'until': write 'runs', or 'until: {metric: bulk.goodput, within: 2%}'"
-        if self.until is not None and (self.min or LEAST_RUNS) > (self.max or MOST_RUNS):
-            yield "max", f"is below 'min', {self.min or LEAST_RUNS}: swap them"
+        least, most = self.min or LEAST_RUNS, self.max or MOST_RUNS
+        if self.until is not None and least > most:
+            if self.min is None:
+                yield "max", f"is below {least}, the default of 'min': write 'min: {max(2, most)}' too"
+            elif self.max is None:
+                yield "min", f"is above {most}, the default of 'max': write 'max: {least}' too"
+            else:
+                yield "max", f"is below 'min', {least}: swap them"
         if self.until is not None and self.min is not None and self.min < 2:
             yield "min", "a single run has no interval: write 2 or more"
         if self.vary is not None and len(set(self.vary)) < len(self.vary):

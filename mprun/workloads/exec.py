@@ -204,6 +204,9 @@ def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
                 refused = "; the entry has no 'server', and nothing listens"
                 if "server" in flow.options:
                     is_named = any("{port}" in word for word in _words(flow, "command"))
-                    refused = "" if is_named else "; the command does not name the server's port: write '{port}'"
+                    # the run waited until something listened on the port
+                    where = "; let the server listen on 0.0.0.0, and not on 127.0.0.1 only"
+                    refused = where if flow.options.get("listens") else ""
+                    refused = refused if is_named else "; the command does not name the server's port: write '{port}'"
             return f"; the command printed (logs/{flow.name}.{stream}): {printed}{refused}"
     return ""

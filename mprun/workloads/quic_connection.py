@@ -454,6 +454,12 @@ def _find_movement(report: ClientReport) -> Movement | None:
     return Movement(began_ns, max([ended_ns, *(until for _, until in stood)]), stood)
 
 
+# An answer to a challenge that tquic has forgotten begins the series of challenges again: on_path_chal_timeout() and
+# on_path_resp_received() in its connection/path.rs. It sends the second after 25 ms, and forgets it 50 ms later.
+_LATE = (
+    ": tquic forgets a PATH_CHALLENGE that is not answered within 50 ms, as on a path with a longer round trip: write "
+    "'stack: noq' (docs/quic.md)"
+)
 _SHORT = ": the transfer was over too soon to use it, so transfer more data"
 
 
@@ -480,7 +486,8 @@ def _use(
     if not path["validated"]:
         # the server's identifiers take a round trip, and so does the answer to PATH_CHALLENGE
         is_short = end["end_ns"] - end["first_request_ns"] < 3 * end["paths"][0]["least_rtt_ns"]
-        return use.fail(f"{_explain_invalid(path)}{_SHORT if is_short else ''}")
+        is_late = stack_of(flow) is STACKS["tquic"] and path["received_packets"]
+        return use.fail(f"{_explain_invalid(path)}{_SHORT if is_short else _LATE if is_late else ''}")
     if use.forward_bytes or use.reverse_bytes:
         return use
     at = f" (it was usable from {validated[ends]:.3f} s on, and all was done at {end['end_ns'] / 1e9:.3f} s)"

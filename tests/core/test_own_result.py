@@ -117,6 +117,12 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
             "; the command printed (logs/bulk.err): connect: Connection refused",
         ),
         (
+            {"command": ["c", "{port}"], "server": ["s"], "listens": True},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused; let the server listen on 0.0.0.0, and "
+            "not on 127.0.0.1 only",
+        ),
+        (
             {},
             {"bulk.err": "connect: Connection refused"},
             "; the command printed (logs/bulk.err): connect: Connection refused; the entry has no 'server', and "

@@ -134,6 +134,35 @@ def test_a_transfer_that_is_too_short_for_a_path_blames_no_scheduler(later: dict
     assert said.endswith(": the transfer was over too soon to use it, so transfer more data")
 
 
+@pytest.mark.parametrize(
+    ("stack", "received", "end_ns", "cause"),
+    [
+        ("tquic", 14, 5_000_000_000, True),
+        (None, 14, 5_000_000_000, True),
+        # nothing came over the path, another library, a transfer that was too short
+        ("tquic", 0, 5_000_000_000, False),
+        ("noq", 14, 5_000_000_000, False),
+        ("tquic", 2, 100_000_000, False),
+    ],
+)
+def test_a_path_that_tquic_does_not_validate_names_the_cause(
+    stack: str | None, received: int, end_ns: int, cause: bool
+) -> None:
+    *lines, last = map(json.loads, output("requests").splitlines())
+    lines = [line for line in lines if line["event"] != "path"]
+    last["end_ns"] = end_ns
+    last["paths"][1] |= {"validated": False, "state": "validating", "received_packets": received}
+    asked = flow(requests=20) if stack is None else flow(requests=20, stack=stack)
+    failure = quic.parse(asked, Left("\n".join(map(json.dumps, (*lines, last))))).paths[1].failure
+    assert failure is not None
+    told = (
+        ": tquic forgets a PATH_CHALLENGE that is not answered within 50 ms, as on a path with a longer round trip: "
+        "write 'stack: noq' (docs/quic.md)"
+    )
+    assert failure.endswith(told) == cause
+    assert ("noq" in failure) == cause
+
+
 class BothEnds(Left):
     """The outputs of client and server."""
 

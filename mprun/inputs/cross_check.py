@@ -558,27 +558,25 @@ def check_idle_settings(
         # a program may open sockets by itself
         if not flows or any(flow.tool == "exec" for flow in flows):
             continue
-        for path, value in _protocol_settings(entry):
+        for path in _list_settings(entry):
             is_of_tcp = path[-1].startswith("net.ipv4.tcp_")
             if "mptcp" in protocols or (is_of_tcp and "tcp" in protocols):
                 continue
             write = "write 'protocol: mptcp' for one, or " if "tcp" in protocols else ""
             over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
             if path[-1] == _CONTROL and over_quic:
-                write = f"write 'congestion: {value}' for '{over_quic[0]}', or "
+                write = f"write it as 'congestion' of '{over_quic[0]}', or "
             message = (
                 f"has no effect: no flow of '{key}' is over {'TCP or ' if is_of_tcp else ''}MPTCP; {write}remove it"
             )
             notes.warn(("hosts", key, *path), message)
 
 
-def _protocol_settings(entry: HostEntry) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the settings of a host that only MPTCP has, or only TCP with MPTCP: their keys and values."""
+def _list_settings(entry: HostEntry) -> Iterator[tuple[str, str]]:
+    """Yield the keys of the settings of a host that act on MPTCP only, or on TCP and MPTCP."""
     if entry.mptcp is not None and entry.mptcp.path_manager != "default":
-        yield ("mptcp", "path_manager"), entry.mptcp.path_manager
-    for name, value in entry.sysctl.items():
-        if name.startswith(("net.ipv4.tcp_", "net.mptcp.")):
-            yield ("sysctl", name), value
+        yield "mptcp", "path_manager"
+    yield from (("sysctl", name) for name in entry.sysctl if name.startswith(("net.ipv4.tcp_", "net.mptcp.")))
 
 
 def _has_chosen_protocol(document: Document) -> bool:

@@ -80,5 +80,6 @@ def read_axis(name: str, value: object) -> SearchAxis:
     if high is None:
         raise ValueError(f"has ends in units of different kinds, '{unit}' and '{other}': give both the same")
     if low >= high:
-        raise ValueError("must end above its beginning")
+        remedy = f"write '{last}{BETWEEN}{first}'" if low > high else "write a list, or another end"
+        raise ValueError(f"must end above its beginning: {remedy}")
     return NumberAxis(name, low, high, unit, low > 0 and high / low >= LEAST_LOG_RATIO)

@@ -198,7 +198,7 @@ RATE = Quantity(
     bare=("mbit", "kbit"),
     minimum=8,
     maximum=100 * 10**9,
-    too_small="a link carries at least a byte per second, and nothing from an event with 'state: down' on",
+    too_small="a link carries at least a byte per second",
     too_large="no link of this kind carries more",
     mistaken=_RATE_MISTAKEN,
     canonical=("bit", "kbit", "mbit", "gbit"),
@@ -273,9 +273,12 @@ def hold_rate(rate: float) -> int:
     return max(LEAST_LINK_RATE, math.floor(rate / RATE_STEP + 0.5) * RATE_STEP)
 
 
+_LINK_RATE = replace(RATE, too_small=f"{RATE.too_small}, and nothing from an event with 'state: down' on")
+
+
 def parse_link_rate(value: object) -> int:
     """The rate of a link, rounded to one that it can have. Raises QuantityError."""
-    return hold_rate(RATE.parse(value))
+    return hold_rate(_LINK_RATE.parse(value))
 
 
 def tell_rounding(value: object) -> str | None:

@@ -125,13 +125,8 @@ class Entry(ServedEntry):
         if self.rate_bit_per_s is not None and bits * 10**9 > self.rate_bit_per_s * self.duration:
             least = -(-10 * bits * 10**9 // self.duration)
             every = TIME.render(bits * 10**9 // self.rate_bit_per_s)
-            yield (
-                "rate",
-                (
-                    f"is a message of {bits // 8} bytes every {every}, so that only one is sent within the flow's "
-                    f"{TIME.render(self.duration)}: write '{RATE.render(least)}' or more for ten of them"
-                ),
-            )
+            one = f"is a message of {bits // 8} bytes every {every}, so that only one is sent within the flow's"
+            yield "rate", f"{one} {TIME.render(self.duration)}: write '{RATE.render(least)}' or more for ten of them"
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
@@ -214,6 +209,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     length_ns = 1e3 * (max(v["Last Reception"] for v in received) - min(v["First Reception"] for v in received))
     if is_udp:
         length_ns = tool.counted_ns(flow, length_ns, arrived_packets)
+    elif all(values["Received Packets"] < 2 for values in received):
+        length_ns = 0
     values = {"bytes": bytes_} | ({"goodput": bytes_ * 8e9 / length_ns} if length_ns else {})
     if is_udp:
         values["loss"] = 1 - arrived_packets / sent_packets
@@ -265,7 +262,7 @@ def _remedy_of_limit(flow: Flow, said: str) -> str:
     return ""
 
 
-_ONE_MESSAGE = "one message arrived, and its goodput needs two: write a longer duration, or a higher rate"
+_ONE_MESSAGE = "each connection got one message, and its goodput needs two: write a longer duration, or a higher rate"
 
 
 def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:

@@ -282,14 +282,21 @@ def test_over_udp_the_goodput_counts_the_whole_time(protocol: Protocol, spread_u
     assert max(one.end_ns for one in result.portions["goodput"]) == until_ns
 
 
-def test_one_message_has_no_goodput_but_a_warning() -> None:
-    counted = {"Received Packets": 1.0, "Received Bytes": 1452.0, "First Reception": 5e6, "Last Reception": 5e6}
-    scalars = {"passive": counted, "active": {"Transmitted Packets": 1.0, "Transmitted Bytes": 1452.0}}
-    outputs = Left(files=scalar_files(scalars), epoch_ns=5 * SECOND_NS)
-    result = netperfmeter.parse(flow("netperfmeter", "sctp", message_bytes=1452), outputs)
-    assert result.values == {"bytes": 1452}
+@pytest.mark.parametrize("streams", [1, 2])
+def test_one_message_has_no_goodput_but_a_warning(streams: int) -> None:
+    """The messages of two connections, a millisecond apart, are no 23 Mbit/s."""
+    files: dict[str, bytes] = {}
+    for stream in range(streams):
+        at_us = 5e6 + 1000 * stream
+        counted = {"Received Packets": 1.0, "Received Bytes": 1452.0, "First Reception": at_us, "Last Reception": at_us}
+        scalars = {"passive": counted, "active": {"Transmitted Packets": 1.0, "Transmitted Bytes": 1452.0}}
+        for name, content in scalar_files(scalars).items():
+            files[name] = files.get(name, b"") + content.replace(b"flow[0]", f"flow[{stream}]".encode())
+    asked = flow("netperfmeter", "sctp", message_bytes=1452, parallel=streams)
+    result = netperfmeter.parse(asked, Left(files=files, epoch_ns=5 * SECOND_NS))
+    assert result.values == {"bytes": 1452 * streams}
     assert result.warnings == (
-        "one message arrived, and its goodput needs two: write a longer duration, or a higher rate",
+        "each connection got one message, and its goodput needs two: write a longer duration, or a higher rate",
     )
 
 

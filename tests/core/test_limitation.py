@@ -108,7 +108,7 @@ def test_every_cause_is_named_with_its_figures() -> None:
 
 
 def test_three_samples_show_a_cause() -> None:
-    """One of nine samples was half of what is missing at 82 %."""
+    """At 82 %, half of what is missing is one of nine samples."""
     told, is_known = explain_rate(0.82, [FULL] * 2 + [BUSY] * 7, BEST, LIMITS)
     assert not is_known
     assert told.startswith("no cause found")

@@ -119,6 +119,9 @@ INSTEAD = {
     "mprun verify FILE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun verify BUNDLE": "mprun bundle --to mine.mprun.zip && mprun verify mine.mprun.zip",
     "mprun lab run FOLDER": "mprun lab run .",
+    # 30 runs of 520 s
+    "mprun sweep -t topo_cong -x iperf_scenario_seeds": f"cd {ROOT}/labs/05_congestion_control && "
+    "mprun sweep -t topo_cong -x iperf_scenario_seeds --dry-run",
     # 119 runs
     "mprun sweep -t topo_interop -x interop": f"cd {ROOT}/labs/08_multipath_scenarios && "
     "mprun sweep -t topo_interop -x interop --dry-run",

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from docs.generate.markdown import LICENSE, anchor, code, table, words
 from mprun.inputs.json_schema import SCHEMAS
-from mprun.keys.field import NAME_PATTERN
+from mprun.inputs.keys.field import NAME_PATTERN
 from mprun.model import units
 
 Schema = Mapping[str, Any]

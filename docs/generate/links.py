@@ -7,7 +7,7 @@ import inspect
 
 from docs.generate.markdown import LICENSE, code, table
 from mprun.inputs.profile_list import columns, describe_profiles
-from mprun.traces import TRACES, generate
+from mprun.inputs.traces import TRACES, generate
 
 
 def page() -> str:

@@ -22,8 +22,8 @@ from mprun.bundles.archive import unpack
 from mprun.bundles.pack import ARTIFACTS, Artifacts, digest_of
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import MprunError, SpecError
+from mprun.inputs.keys.experiment import RUNS
 from mprun.inputs.loading import load
-from mprun.keys.experiment import RUNS
 from mprun.metrics.comparison import ComparedMetric, compare, compare_expectations
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.codec import canonical_json

@@ -280,8 +280,8 @@ def test(
     The exit status is 1 if a subtest fails that is not known to fail (see docs/reference/kernel-tests.md).
     """
     from mprun.cli import selftests
-    from mprun.selftests.known import read_known
-    from mprun.selftests.script_run import KeptRecords
+    from mprun.kernel.selftests.known import read_known
+    from mprun.kernel.selftests.script_run import KeptRecords
 
     if as_tap and as_json:
         raise click.UsageError("use --tap or --json, not both")

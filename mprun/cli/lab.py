@@ -24,7 +24,7 @@ from mprun.model.grouping import gather
 from mprun.model.units import format_measured
 
 if TYPE_CHECKING:
-    from mprun.keys.lab_definition import LabProfile
+    from mprun.inputs.keys.lab_definition import LabProfile
     from mprun.labs.definition import Lab
     from mprun.labs.grade import Grade
     from mprun.labs.steps import Done, LabRun

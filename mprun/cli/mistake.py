@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 
-from mprun.keys.file_model import FileModel, fields_of, write_example
+from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
 
 # Options of earlier versions, and the advice for each.
@@ -134,8 +134,8 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str]) -> click
 
 def _find_key(key: str) -> Iterator[tuple[str, str]]:
     """Yield the places of files that have a key, each with the key or an example of the key in quotes."""
-    from mprun.keys.experiment import ExperimentFile, MptcpEntry
-    from mprun.keys.link import LinkProperties
+    from mprun.inputs.keys.experiment import ExperimentFile, MptcpEntry
+    from mprun.inputs.keys.link import LinkProperties
     from mprun.workloads.tool import load
 
     tool = load("iperf3")

@@ -15,17 +15,17 @@ from mprun.cli.output import emit, mark
 from mprun.cli.progress import Bar
 from mprun.engines.debugger import Debugger, find_gdb
 from mprun.errors import MachineError, SpecError, refusing
+from mprun.kernel.selftests import packetdrill
+from mprun.kernel.selftests.judgement import JudgedScript, find_changes, judge
+from mprun.kernel.selftests.known import Known, read_known
+from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, NOTHING, KeptRecords, check_scheduler, run_scripts
+from mprun.kernel.selftests.test_source import Script, list_scripts, list_tc_scripts, prepare
 from mprun.kernel.store import Kernel
 from mprun.kernel.symbols import find_symbols
 from mprun.machine import invoking_user
 from mprun.model.frozen import Frozen
 from mprun.model.units import TIME, QuantityError
 from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
-from mprun.selftests import packetdrill
-from mprun.selftests.judgement import JudgedScript, find_changes, judge
-from mprun.selftests.known import Known, read_known
-from mprun.selftests.script_run import DEFAULT_SCRIPTS, NOTHING, KeptRecords, check_scheduler, run_scripts
-from mprun.selftests.test_source import Script, list_scripts, list_tc_scripts, prepare
 
 
 class TestsToRun(Frozen):

@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the traces as JSON, with the paths of their files.")
 def list_(as_json: bool) -> None:
     """List the traces that come with mprun. None was measured."""
-    from mprun.traces import TRACES
+    from mprun.inputs.traces import TRACES
 
     if as_json:
         emit([{"name": one.name, "meaning": one.meaning, "file": str(one.file)} for one in TRACES.values()])
@@ -66,8 +66,8 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     the columns that --column names. A rate below 8bit becomes 8bit, and the command reports the number of such
     rates.
     """
+    from mprun.inputs.keys.trace_file import TraceError
     from mprun.inputs.reader import read_text
-    from mprun.keys.trace_file import TraceError
 
     source = click.get_current_context().get_parameter_source
     for option, forms in (("interval", ("mahimahi", "rates")), ("frame", ("mahimahi",))):
@@ -94,8 +94,8 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
 
 def _import(text: str, form: str, columns: tuple[str, ...], interval: str, frame: int) -> ImportedTrace:
     """Return the schedule of a text. Raises TraceError for the text and SpecError for options."""
+    from mprun.inputs.keys.trace_file import read_mahimahi, read_rates
     from mprun.inputs.trace_import import import_csv, import_rates, parse_column
-    from mprun.keys.trace_file import read_mahimahi, read_rates
 
     with refusing("option", ValueError):
         interval_ns = INTERVAL.parse(interval)

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
+from mprun.inputs.keys.experiment import HostEntry
+from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern, spread_hosts
 from mprun.inputs.offered_rate import find_used_links
 from mprun.inputs.subnet import check_addresses
-from mprun.keys.experiment import HostEntry
-from mprun.keys.pairing import RANGE, find_hosts, is_pattern, spread_hosts
 from mprun.model import metric, spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER
 from mprun.model.grouping import gather

@@ -18,14 +18,15 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mprun.inputs.document import Document
+from mprun.inputs.keys import trace_file
+from mprun.inputs.keys.event import PROPERTIES, EventEntry
+from mprun.inputs.keys.file_model import explain
+from mprun.inputs.keys.impairment import spread_directions
+from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.reader import read_text
+from mprun.inputs.traces import TRACES
 from mprun.inputs.traffic import expand
-from mprun.keys import trace_file
-from mprun.keys.event import PROPERTIES, EventEntry
-from mprun.keys.file_model import explain
-from mprun.keys.impairment import spread_directions
-from mprun.keys.link import DirectionProperties, find_disagreements
 from mprun.model.address import free_addresses
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
@@ -46,7 +47,6 @@ from mprun.model.spec import (
     TopologySpec,
 )
 from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, TIME, hold_rate, tell_rounding
-from mprun.traces import TRACES
 from mprun.workloads.tool import time_limit_of
 
 MOST_CHANGES = 100_000

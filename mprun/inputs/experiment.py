@@ -11,10 +11,7 @@ from typing import Any
 
 from mprun.errors import SpecError
 from mprun.inputs.document import Document
-from mprun.inputs.matrix_cells import list_axes
-from mprun.inputs.search_point import read_search
-from mprun.inputs.traffic import read_traffic
-from mprun.keys.experiment import (
+from mprun.inputs.keys.experiment import (
     DEFAULT_PROBE_PINGS,
     ExpectEntry,
     ExperimentFile,
@@ -23,10 +20,13 @@ from mprun.keys.experiment import (
     is_link_name,
     name_link,
 )
-from mprun.keys.field import DEFAULT_SEED
-from mprun.keys.file_model import check
-from mprun.keys.pairing import spread_hosts
-from mprun.keys.plot import CAPTURES, METRICS_OF, SAMPLES
+from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.pairing import spread_hosts
+from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, SAMPLES
+from mprun.inputs.matrix_cells import list_axes
+from mprun.inputs.search_point import read_search
+from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
 from mprun.model.grouping import gather
 from mprun.model.metric import Metric

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.inputs.document import Document
+from mprun.inputs.keys.event import PROPERTIES
+from mprun.inputs.keys.field import SEED
 from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree
-from mprun.keys.event import PROPERTIES
-from mprun.keys.field import SEED
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar

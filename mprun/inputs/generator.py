@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
 from mprun.inputs.generators import GENERATORS
-from mprun.keys.field import parse_name
+from mprun.inputs.keys.field import parse_name
 from mprun.machine.plugin import Collection, PluginProblem
 from mprun.model.frozen import Frozen
 from mprun.model.spec import LinkSpec, NodeKind
 
 if TYPE_CHECKING:
-    from mprun.keys.topology import Expansion, GeneratedTopology
+    from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 
 COLLECTION = Collection("mprun.topologies", "generator", "mprun.inputs.generators", GENERATORS)
 
@@ -61,11 +61,13 @@ class _Installed(Frozen):
 
 
 def _fit(where: str, module: object) -> tuple[type[GeneratedTopology], Callable[[Any], object]]:
-    from mprun.keys.topology import GeneratedTopology
+    from mprun.inputs.keys.topology import GeneratedTopology
 
     parameters, expand = getattr(module, "Parameters", None), getattr(module, "expand", None)
     if not (isinstance(parameters, type) and issubclass(parameters, GeneratedTopology)):
-        raise PluginProblem(f"{where} has no class Parameters derived from mprun.keys.topology.GeneratedTopology")
+        raise PluginProblem(
+            f"{where} has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology"
+        )
     if not callable(expand):
         raise PluginProblem(f"{where} has no function expand, which takes its Parameters")
     return parameters, expand

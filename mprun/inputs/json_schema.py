@@ -16,12 +16,12 @@ from pydantic import BaseModel
 
 from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
-from mprun.keys.configuration import ConfigurationFile
-from mprun.keys.experiment import ExperimentFile
-from mprun.keys.field import JsonSchema
-from mprun.keys.lab_definition import LabFile
-from mprun.keys.matrix import EXCLUDE, ZIP, RangeEntry
-from mprun.keys.topology import WrittenTopology
+from mprun.inputs.keys.configuration import ConfigurationFile
+from mprun.inputs.keys.experiment import ExperimentFile
+from mprun.inputs.keys.field import JsonSchema
+from mprun.inputs.keys.lab_definition import LabFile
+from mprun.inputs.keys.matrix import EXCLUDE, ZIP, RangeEntry
+from mprun.inputs.keys.topology import WrittenTopology
 from mprun.model import units
 from mprun.model.scalar import PRIVATE
 from mprun.workloads import TOOLS

@@ -21,6 +21,9 @@ from mprun.inputs.document import Document, sort
 from mprun.inputs.event_changes import begin_with_changes, check_times
 from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
+from mprun.inputs.keys.event import PROPERTIES
+from mprun.inputs.keys.field import DEFAULT_SEED
+from mprun.inputs.keys.shape import write_statement
 from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
 from mprun.inputs.offered_rate import check_bounds, check_rates
 from mprun.inputs.parameter import FileParameters
@@ -28,9 +31,6 @@ from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names, list_ends
 from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
-from mprun.keys.event import PROPERTIES
-from mprun.keys.field import DEFAULT_SEED
-from mprun.keys.shape import write_statement
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.path import find_flow_paths

@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from mprun.inputs.document import Document
-from mprun.keys.event import PROPERTIES
-from mprun.keys.file_model import check, explain
-from mprun.keys.link import DirectionProperties, find_disagreements
-from mprun.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
+from mprun.inputs.keys.event import PROPERTIES
+from mprun.inputs.keys.file_model import check, explain
+from mprun.inputs.keys.link import DirectionProperties, find_disagreements
+from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.frozen import Frozen

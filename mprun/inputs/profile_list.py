@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mprun.inputs.keys.link import DirectionProperties
+from mprun.inputs.keys.profile import PROFILES
 from mprun.inputs.writer import spell_properties
-from mprun.keys.link import DirectionProperties
-from mprun.keys.profile import PROFILES
 from mprun.model.frozen import Frozen
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from mprun.inputs.document import Document
+from mprun.inputs.keys.event import PROPERTIES
+from mprun.inputs.keys.search import SearchEntry, read_axis
 from mprun.inputs.matrix_cells import PLACES, tell_no_parameter
-from mprun.keys.event import PROPERTIES
-from mprun.keys.search import SearchEntry, read_axis
 from mprun.model.metric import Metric
 from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mprun.inputs.document import Document
-from mprun.keys.openflow import OpenFlowEntry
+from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.model import ofctl
 from mprun.model.grouping import gather
 from mprun.model.path import count_steps, search

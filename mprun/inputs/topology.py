@@ -15,14 +15,14 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
 from mprun.inputs.generator import COLLECTION, load
 from mprun.inputs.generators import GENERATORS
+from mprun.inputs.keys.field import name_all
+from mprun.inputs.keys.file_model import check, fields_of, salvage
+from mprun.inputs.keys.impairment import spread_directions
+from mprun.inputs.keys.middlebox import MiddleboxEntry
+from mprun.inputs.keys.openflow import OpenFlowEntry
+from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
 from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
-from mprun.keys.field import name_all
-from mprun.keys.file_model import check, fields_of, salvage
-from mprun.keys.impairment import spread_directions
-from mprun.keys.middlebox import MiddleboxEntry
-from mprun.keys.openflow import OpenFlowEntry
-from mprun.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
 from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
 from mprun.model.frozen import Frozen

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
-from mprun.keys.trace_file import RateTrace, TraceError, keep_changes
+from mprun.inputs.keys.trace_file import RateTrace, TraceError, keep_changes
 from mprun.model.frozen import Frozen
 from mprun.model.problem import tell_unknown
 from mprun.model.units import DAY_NS, DELAY, LEAST_LINK_RATE, NS_PER_S, RATE, TIME, hold_rate, parse_loss, render_ratio

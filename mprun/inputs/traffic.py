@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.inputs.document import Document, Spread
-from mprun.keys.field import MOST_NAME, name_all
-from mprun.keys.file_model import check, fields_of
-from mprun.keys.pairing import gather_hosts, pair_hosts
-from mprun.keys.shape import write_entry
-from mprun.keys.traffic_entry import FlowEntry
+from mprun.inputs.keys.field import MOST_NAME, name_all
+from mprun.inputs.keys.file_model import check, fields_of
+from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
+from mprun.inputs.keys.shape import write_entry
+from mprun.inputs.keys.traffic_entry import FlowEntry
 from mprun.machine.plugin import PluginProblem
 from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown

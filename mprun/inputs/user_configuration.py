@@ -15,7 +15,7 @@ from mprun.machine.cache import find_base
 from mprun.model.engine_name import EngineName
 
 if TYPE_CHECKING:
-    from mprun.keys.configuration import ConfigurationFile
+    from mprun.inputs.keys.configuration import ConfigurationFile
 
 
 def configuration_path() -> Path | None:
@@ -35,10 +35,10 @@ def read_configuration(path: Path) -> ConfigurationFile:
     """Read the configuration in a file. Raises InputError with every problem, each with the file and its line."""
     # these imports take time, and few users have a configuration
     from mprun.inputs.document import Document
+    from mprun.inputs.keys.configuration import ConfigurationFile
+    from mprun.inputs.keys.file_model import check
     from mprun.inputs.parameter import FileParameters
     from mprun.inputs.reader import read
-    from mprun.keys.configuration import ConfigurationFile
-    from mprun.keys.file_model import check
     from mprun.model.problem import InputError
 
     document = Document(read(path, "experiment"))

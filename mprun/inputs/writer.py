@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
-from mprun.keys.plot import FORMS, TABLE_FORMS
 from mprun.model import metric, spec, units
 from mprun.model.discipline import LOSS_MODELS, OPTIONS
 from mprun.workloads.tool import OwnedMetrics, tool_of

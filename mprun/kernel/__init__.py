@@ -6,5 +6,5 @@
 - `store`: finding and removing built kernels.
 - `log`, `trace_event_format`, `line_coverage`: reading what it reports.
 - `selftests`: the Linux kernel's own tests of MPTCP.
-- `debugging`, `gdb`: a run under gdb.
+- `gdb`: commands of gdb for MPTCP and for stops.
 """

@@ -13,17 +13,17 @@ from pathlib import Path
 from mprun.errors import SpecError
 from mprun.inputs.document import Document
 from mprun.inputs.files import name_givers
-from mprun.inputs.loading import Loaded, load, load_cells
-from mprun.inputs.parameter import FileParameters
-from mprun.inputs.reader import SUFFIXES, read, tell_outside
-from mprun.keys.file_model import check
-from mprun.keys.lab_definition import (
+from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.lab_definition import (
     PROFILES,
     LabFile,
     LabProfile,
     StepEntry,
     SweepEntry,
 )
+from mprun.inputs.loading import Loaded, load, load_cells
+from mprun.inputs.parameter import FileParameters
+from mprun.inputs.reader import SUFFIXES, read, tell_outside
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, make_figure
 from mprun.model.frozen import Frozen

@@ -16,7 +16,7 @@ from textwrap import fill
 
 import polars as pl
 
-from mprun.keys.lab_definition import BinnedEntry
+from mprun.inputs.keys.lab_definition import BinnedEntry
 from mprun.labs.study_figure import Drawn
 from mprun.metrics.statistics import t_interval
 from mprun.model.metric import SYMBOLS

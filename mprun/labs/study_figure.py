@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Literal
 
-from mprun.keys.lab_definition import CheckEntry, FigureEntry
+from mprun.inputs.keys.lab_definition import CheckEntry, FigureEntry
 from mprun.labs.published_values import PublishedValue, find_rows
 from mprun.metrics.claim_check import find_value
 from mprun.metrics.statistics import t_interval

@@ -12,9 +12,9 @@ from pathlib import Path
 from mprun.compile import allocate, compile_plan
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import MachineError, MprunError, RunError, SpecError
+from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.loading import load, read_plain
 from mprun.inputs.rendering import spell_file
-from mprun.keys.field import DEFAULT_SEED
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy
 
-from mprun.keys.plot import FORMS
+from mprun.inputs.keys.plot import FORMS
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.spec import SeriesName

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.kernel.trace_event_format import ENDS, HOST, TIME
-from mprun.keys.plot import FORMS, TABLE_FORMS
 from mprun.metrics.connection import FLAG_BYTES
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather

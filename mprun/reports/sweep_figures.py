@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mprun.keys.plot import choose_form
+from mprun.inputs.keys.plot import choose_form
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
 from mprun.model.frozen import Frozen

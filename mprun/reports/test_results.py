@@ -19,7 +19,7 @@ from mprun.model.units import format_measured
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
-    from mprun.selftests.judgement import JudgedScript
+    from mprun.kernel.selftests.judgement import JudgedScript
 
 
 NO_SECONDS: Mapping[str, float] = {}

@@ -24,11 +24,11 @@ from mprun.engines.debugger import Attended, Debugger
 from mprun.engines.held_prompt import HeldPrompt
 from mprun.errors import MachineError, MprunError, RunError
 from mprun.inputs.attachment import keep
+from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load
 from mprun.inputs.reader import read_text
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.kernel.store import DEFAULT_NAME
-from mprun.keys.experiment import name_link
 from mprun.machine.scratch import scratch
 from mprun.machine.version import code_digest
 from mprun.metrics.calibration import Calibration, judge

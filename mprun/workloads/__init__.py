@@ -3,7 +3,7 @@
 
 Each tool is a module with these parts (`tool.Tool` has their types):
 
-    Entry      the model of its entry in `traffic`, derived from one of `mprun.keys.traffic_entry`: the allowed
+    Entry      the model of its entry in `traffic`, derived from one of `mprun.inputs.keys.traffic_entry`: the allowed
                keys, with units, bounds and examples; schema and error messages follow from it
     PROGRAMS   the programs that it starts, and the packages that contain them
     PORTS      the number of consecutive ports of its server; 0 without a server

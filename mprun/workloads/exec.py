@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.own_output import MOST_OWN, MetricEntry, TableEntry
-from mprun.keys.traffic_entry import PositiveTime
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
+from mprun.inputs.keys.traffic_entry import PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, less

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import VOLUME_SCHEMA, Time, checked, parsed
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.trace_file import TraceError, read_cells
-from mprun.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
+from mprun.inputs.keys.field import VOLUME_SCHEMA, Time, checked, parsed
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.trace_file import TraceError, read_cells
+from mprun.inputs.keys.traffic_entry import CongestionName, ConnectionEntry, PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.frozen import Frozen

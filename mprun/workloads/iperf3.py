@@ -16,9 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import SIZE_SCHEMA, TIME_SCHEMA, VOLUME_SCHEMA, Whole, checked
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import (
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, VOLUME_SCHEMA, Whole, checked
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import (
     MOST_DATAGRAM_BYTES,
     CongestionName,
     FlowRate,

@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import Whole
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import (
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import (
     MOST_DATAGRAM_BYTES,
     CongestionName,
     FlowRate,

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from mprun.keys.file_model import FileModel, KeyProblem
-from mprun.keys.traffic_entry import ServedEntry
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.traffic_entry import ServedEntry
 from mprun.model import engine_paths
 from mprun.model.plan import Process
 from mprun.model.problem import ValuePath

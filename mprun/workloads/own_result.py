@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the metrics and tables that an entry takes from the output of its own programs.
 
-`mprun.keys.own_output` has their keys.
+`mprun.inputs.keys.own_output` has their keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mprun.keys.own_output import OUTPUT_UNITS
+from mprun.inputs.keys.own_output import OUTPUT_UNITS
 from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES, SYMBOLS, Metric, Metrics
 from mprun.model.problem import list_names

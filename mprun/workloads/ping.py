@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole, checked
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import MOST_DATAGRAM_BYTES, FlowEntry
+from mprun.inputs.keys.field import SIZE_SCHEMA, TIME_SCHEMA, Time, Whole, checked
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import MOST_DATAGRAM_BYTES, FlowEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import less

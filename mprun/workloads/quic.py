@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WrapValidator
 
-from mprun.keys.field import Time, Volume, Whole
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import Size
+from mprun.inputs.keys.field import Time, Volume, Whole
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import delays, less
 from mprun.model.problem import ValuePath, list_names

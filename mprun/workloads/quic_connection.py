@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import parsed
-from mprun.keys.file_model import KeyProblem
+from mprun.inputs.keys.field import parsed
+from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather

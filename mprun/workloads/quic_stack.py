@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from mprun.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model import engine_paths
 from mprun.model.plan import Process, Ready
 from mprun.model.problem import ValuePath

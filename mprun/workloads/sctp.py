@@ -16,9 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import TIME_SCHEMA, checked
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size, message_size
+from mprun.inputs.keys.field import TIME_SCHEMA, checked
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import OmitEntry, PositiveTime, ServedEntry, Size, message_size
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, less

@@ -23,7 +23,7 @@ from mprun.model.units import NS_PER_S
 from mprun.workloads import TOOLS
 
 if TYPE_CHECKING:
-    from mprun.keys.traffic_entry import FlowEntry
+    from mprun.inputs.keys.traffic_entry import FlowEntry
 
 # The option of a flow over UDP that the input stage fills in: payload of a packet in bytes.
 LENGTH = "length_bytes"
@@ -384,11 +384,11 @@ class OwnedMetrics(dict[str, Metrics]):
 
 
 def _fit(where: str, module: object) -> Tool:
-    from mprun.keys.traffic_entry import FlowEntry
+    from mprun.inputs.keys.traffic_entry import FlowEntry
 
     entry = getattr(module, "Entry", None)
     if not (isinstance(entry, type) and issubclass(entry, FlowEntry)):
-        raise PluginProblem(f"{where} has no class Entry derived from mprun.keys.traffic_entry.FlowEntry")
+        raise PluginProblem(f"{where} has no class Entry derived from mprun.inputs.keys.traffic_entry.FlowEntry")
     for name, (fits, description) in _PARTS.items():
         if not fits(getattr(module, name, None)):
             raise PluginProblem(f"{where} has no {description}")

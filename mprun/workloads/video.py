@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import CongestionName, FlowRate, PositiveTime, ServedEntry
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import CongestionName, FlowRate, PositiveTime, ServedEntry
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, delays, less

@@ -12,9 +12,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from mprun.keys.field import Whole
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.traffic_entry import ConnectionEntry, Size
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.traffic_entry import ConnectionEntry, Size
 from mprun.model.capabilities import Capabilities
 from mprun.model.metric import OF_CONNECTIONS, delays, less
 from mprun.model.plan import File, Ready

@@ -16,8 +16,8 @@ from mprun.cli.calibrate import show_calibration
 from mprun.compile import allocate
 from mprun.compile.packet_trains import compile_calibration
 from mprun.compile.wire import correlate
+from mprun.inputs.keys.impairment import JitterEntry
 from mprun.inputs.loading import load
-from mprun.keys.impairment import JitterEntry
 from mprun.metrics.calibration import CalibratedQuantity, binomial_interval, judge, say_row
 from mprun.model.agent_report import Arrivals, Delays
 from mprun.model.capabilities import REFERENCE, Capabilities

@@ -12,14 +12,15 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "mprun"
 
-# The order of rooms: each may import those above it. A room is a package or a module directly in `mprun`.
+# The order of rooms: each may import those above it. A room is a package, a part of a package that is named here, or a
+# module directly in `mprun`.
 ROOMS = """
     errors
     machine safety model
     statements storage
-    traces keys workloads inputs
+    inputs.traces inputs.keys workloads inputs
     compile
-    agent kernel engines selftests
+    agent kernel engines kernel.selftests
     captures metrics runs
     sweeps reports
     bundles labs questions
@@ -33,7 +34,7 @@ READING = {
     "inputs/mininet_topo.py": {"mininet"},
     "inputs/reader.py": {"os"},
     "inputs/attachment.py": {"os"},
-    "traces/generate.py": {"random"},
+    "inputs/traces/generate.py": {"random"},
 }
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
@@ -69,7 +70,9 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def room_of(module: str) -> str:
-    return module.partition(".")[0]
+    parts = module.split(".")
+    names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((name for name in names if name in ROOMS), parts[0])
 
 
 IMPORTED: Mapping[str, set[str]] = {module: imported_modules(path) for module, path in MODULES.items()}

@@ -43,8 +43,7 @@ def is_harmless(call: ast.Call, method: str) -> bool:
 OPENED_ELSEWHERE = {
     "safety/folder.py": "the one module",
     "agent": "inside the engine: what its guest may see",
-    "kernel": "the user's cache",
-    "selftests": "the user's cache, and the folder for the output of the kernel's own tests",
+    "kernel": "the user's cache; of the kernel's own tests also the folder for their output",
     "workloads/built": "the user's cache",
     "bundles/installation.py": "the user's cache, mprun's own list, and a folder that it has unpacked",
     "machine/cache.py": "the user's cache",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mprun.errors import SpecError
+from mprun.inputs.keys.own_output import MetricEntry, TableEntry
 from mprun.inputs.loading import load
 from mprun.inputs.reader import RESOLVED
 from mprun.inputs.writer import write_experiment
-from mprun.keys.own_output import MetricEntry, TableEntry
 from mprun.workloads import exec as tool
 from mprun.workloads.tool import metrics_of
 from tests.core.test_tools import Left, flow

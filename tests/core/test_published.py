@@ -15,7 +15,7 @@ import pytest
 from docs.generate.studies import BEGIN, END, PAGES, insert
 from docs.generate.study_values import STUDIES, read_parts
 from mprun.errors import SpecError
-from mprun.keys.lab_definition import BinnedEntry
+from mprun.inputs.keys.lab_definition import BinnedEntry
 from mprun.labs.definition import Lab, read_lab
 from mprun.labs.published_figure import draw_binned, draw_classes, draw_pairs
 from mprun.labs.published_values import COLUMNS, FILE, find_rows, read_published

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mprun.inputs.keys.search import read_axis
 from mprun.inputs.loading import Loaded, load_search
-from mprun.keys.search import read_axis
 from mprun.model.problem import InputError
 from mprun.model.search_space import Choice, Floors, NumberAxis, Search
 from mprun.questions.proposal import Boundary, Point, Stage, explore

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from mprun.errors import MachineError, SpecError
+from mprun.kernel.selftests import packetdrill, tap
+from mprun.kernel.selftests.judgement import JudgedScript, SubtestChange, find_changes, judge
+from mprun.kernel.selftests.known import Known, find_known, read_known
+from mprun.kernel.selftests.script_run import DEFAULT_SCRIPTS, ScriptResult
+from mprun.kernel.selftests.test_source import Script, list_scripts, list_tc_scripts
 from mprun.model import engine_paths
 from mprun.reports.test_results import checks_of_scripts, to_junit, to_tap
-from mprun.selftests import packetdrill, tap
-from mprun.selftests.judgement import JudgedScript, SubtestChange, find_changes, judge
-from mprun.selftests.known import Known, find_known, read_known
-from mprun.selftests.script_run import DEFAULT_SCRIPTS, ScriptResult
-from mprun.selftests.test_source import Script, list_scripts, list_tc_scripts
 
 # diag.sh of 6.12 with iproute2 6.1, shortened
 DIAG_6_12 = """\

@@ -11,9 +11,9 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.generators import GENERATORS
+from mprun.inputs.keys.field import NAME_PATTERN
 from mprun.inputs.loading import load, load_topology
 from mprun.inputs.writer import write_topology
-from mprun.keys.field import NAME_PATTERN
 from mprun.model.network import Network
 from mprun.model.path import name_paths
 from mprun.model.spec import TopologySpec

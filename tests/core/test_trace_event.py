@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mprun.errors import MprunError
+from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.loading import load
 from mprun.kernel.trace_event_format import EventFormat, read_format, read_pages, split_pages
-from mprun.keys.plot import PlotEntry
 from mprun.metrics.rows import SampleSource
 from mprun.metrics.trace_event_tables import RecordedEvents, tabulate_trace, warn_of_lost_events
 from mprun.model.network import Interface, Node

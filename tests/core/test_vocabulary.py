@@ -38,12 +38,12 @@ MOST_SHARED_FILE_NAMES = 15
 USED_IN = {
     "fault": (
         "agent cli/faults.py compile/packet_trains.py compile/planner.py engines/real.py inputs/loading.py "
-        "inputs/cross_check.py inputs/experiment.py keys/experiment.py inputs/writer.py metrics/host_doubts.py "
+        "inputs/cross_check.py inputs/experiment.py inputs/keys/experiment.py inputs/writer.py metrics/host_doubts.py "
         "metrics/shortfall.py model/intent model/plan.py model/spec.py questions/faults.py "
         "questions/packet_choice.py questions/question_figures.py model/agent_report.py"
     ),
     "finding": "cli/lab.py labs/study_figure.py labs/study_page.py",
-    "guest": "engines kernel selftests",
+    "guest": "engines kernel",
 }
 
 WORDS = re.compile(r"^\| ([^|`]+) \| (.+) \| `([^`|]+)` \|$", re.MULTILINE)

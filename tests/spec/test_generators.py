@@ -28,8 +28,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mprun.keys.link import LinkProperties, UNSHAPED
-from mprun.keys.topology import GeneratedTopology
+from mprun.inputs.keys.link import LinkProperties, UNSHAPED
+from mprun.inputs.keys.topology import GeneratedTopology
 
 
 class Parameters(GeneratedTopology, LinkProperties):
@@ -132,8 +132,8 @@ EXPAND = "def expand(parameters):\n"
 TAIL = RING.split(EXPAND)[1]
 MISFITS = {
     "import nowhere": "cannot be imported: ModuleNotFoundError: No module named 'nowhere'",
-    "": "has no class Parameters derived from mprun.keys.topology.GeneratedTopology",
-    "Parameters = 1": "has no class Parameters derived from mprun.keys.topology.GeneratedTopology",
+    "": "has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology",
+    "Parameters = 1": "has no class Parameters derived from mprun.inputs.keys.topology.GeneratedTopology",
     RING.replace("def expand", "def widen"): "has no function expand, which takes its Parameters",
     RING.replace(TAIL, "    return 1 / 0\n"): "failed in expand: ZeroDivisionError: division by zero",
     RING.replace(TAIL, "    return []\n"): ": expand gives no pair of nodes (a mapping of name to kind) and links",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mprun.errors import SpecError
-from mprun.keys.lab_definition import PROFILES
+from mprun.inputs.keys.lab_definition import PROFILES
 from mprun.labs.definition import read_lab
 from mprun.model.problem import InputError
 from tests.lab_claims import check_claims

@@ -18,11 +18,11 @@ from mprun.compile.planner import queue_warnings
 from mprun.errors import SpecError
 from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
+from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load, load_cells, load_topology
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.template import TemplateProblem, multiply
 from mprun.inputs.writer import write_experiment
-from mprun.keys.experiment import name_link
 from mprun.labs.definition import Step
 from mprun.model.scalar import Scalar, read_scalar
 from mprun.model.spec import (

@@ -9,8 +9,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from mprun.cli import topology
+from mprun.inputs.keys.profile import PROFILES
 from mprun.inputs.loading import load_topology
-from mprun.keys.profile import PROFILES
 
 
 def _listed(*words: str) -> str:

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 from mprun.cli import trace
 from mprun.errors import SpecError
+from mprun.inputs.keys.trace_file import TraceError, read_mahimahi
 from mprun.inputs.loading import load, load_topology
-from mprun.keys.trace_file import TraceError, read_mahimahi
+from mprun.inputs.traces import TRACES
+from mprun.inputs.traces.generate import make_all
 from mprun.model.problem import InputError
 from mprun.model.spec import LinkChange, TopologySpec
-from mprun.traces import TRACES
-from mprun.traces.generate import make_all
 
 MBIT = 1_000_000
 TIME = ["--column", "time=t:s"]

@@ -13,9 +13,9 @@ import pytest
 
 from mprun.compile import allocate, compile_plan
 from mprun.errors import SpecError
+from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment
-from mprun.keys.pairing import gather_hosts, pair_hosts
 from mprun.model.spec import Spec
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import Tool
@@ -79,7 +79,7 @@ def test_faults_of_its_keys_are_shown_like_any_other(tmp_path: Path, packages: P
     [
         (
             ("class Entry(ServedEntry)", "class Entry(dict)"),
-            "has no class Entry derived from mprun.keys.traffic_entry.FlowEntry",
+            "has no class Entry derived from mprun.inputs.keys.traffic_entry.FlowEntry",
         ),
         (("PORTS = 1", ""), "has no number PORTS, of its server"),
         (("METRICS = {", "METRIC = {"), "has no mapping METRICS of metrics to mprun.model.metric.Metric"),

@@ -17,9 +17,9 @@ import pytest
 from mprun.compile import allocate
 from mprun.compile.packet_trains import compile_calibration
 from mprun.engines import virtual
+from mprun.inputs.keys.profile import PROFILES
 from mprun.inputs.loading import load
 from mprun.kernel.store import find_kernel
-from mprun.keys.profile import PROFILES
 from mprun.metrics.calibration import judge
 from mprun.model.capabilities import REFERENCE
 from mprun.storage.run_directory import RunDirectory

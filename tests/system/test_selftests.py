@@ -15,9 +15,9 @@ import pytest
 
 from mprun.cli import selftests
 from mprun.engines.guest import START_NS
+from mprun.kernel.selftests.script_run import NOTHING, KeptRecords, ScriptResult, run_scripts
+from mprun.kernel.selftests.test_source import list_scripts
 from mprun.kernel.store import find_kernel
-from mprun.selftests.script_run import NOTHING, KeptRecords, ScriptResult, run_scripts
-from mprun.selftests.test_source import list_scripts
 from tests.system.conftest import Result as Called
 from tests.system.conftest import call, environment
 

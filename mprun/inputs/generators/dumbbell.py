@@ -16,9 +16,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mprun.inputs.generators.end_hosts import MOST_HOSTS, WHY_HOSTS, Access
-from mprun.keys.field import Whole
-from mprun.keys.link import LinkProperties
-from mprun.keys.topology import Expansion, GeneratedTopology
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import NodeKind
 
 

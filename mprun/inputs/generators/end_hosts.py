@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mprun.keys.field import Whole
-from mprun.keys.link import LinkProperties
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.link import LinkProperties
 from mprun.model.spec import LinkSpec
 
 # Each host is a namespace of one machine, and has a table of routes in each router.

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mprun.keys.field import checked
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.link import LinkProperties
+from mprun.inputs.keys.field import checked
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.link import LinkProperties
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Direction
 from mprun.model.units import hold_rate

@@ -32,10 +32,10 @@ from pydantic import Field
 
 from mprun.inputs.generators.end_hosts import Access, Interfaces, join_host
 from mprun.inputs.generators.fabric import Uplink, rates_of
-from mprun.keys.field import Whole
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.link import LinkProperties
-from mprun.keys.topology import Expansion, GeneratedTopology
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec, NodeKind
 
 MOST_PORTS = 12

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from mprun.inputs.generators.multi_path import MOST_PATHS
-from mprun.keys.field import Whole
-from mprun.keys.link import LinkProperties
-from mprun.keys.topology import Expansion, GeneratedTopology
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec, NodeKind
 
 SHARED = 1

@@ -20,9 +20,9 @@ from dataclasses import replace
 from typing import Literal
 
 from mprun.inputs.generators.multi_path import MOST_PATHS, Paths, find_addresses, join_server
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.link import UNSHAPED
-from mprun.keys.topology import Expansion
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.link import UNSHAPED
+from mprun.inputs.keys.topology import Expansion
 from mprun.model.spec import LinkSpec, NodeKind
 
 

@@ -14,10 +14,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from mprun.keys.field import Name, Subnets
-from mprun.keys.file_model import KeyProblem
-from mprun.keys.link import LinkProperties
-from mprun.keys.topology import Expansion, GeneratedTopology
+from mprun.inputs.keys.field import Name, Subnets
+from mprun.inputs.keys.file_model import KeyProblem
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.topology import Expansion, GeneratedTopology
 from mprun.model.spec import LinkSpec
 
 MOST_PATHS = 250

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import Name, Width
-from mprun.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.field import Name, Width
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.axis import read_axis
 from mprun.model.metric import PASSED
 from mprun.model.scalar import Scalar

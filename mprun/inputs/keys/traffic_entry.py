@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.keys.field import (
+from mprun.inputs.keys.field import (
     SIZE_SCHEMA,
     TIME_SCHEMA,
     VOLUME_SCHEMA,
@@ -27,8 +27,8 @@ from mprun.keys.field import (
     quantity,
     text_that,
 )
-from mprun.keys.file_model import FileModel, KeyProblem, refuse
-from mprun.keys.pairing import Hosts, Pairing
+from mprun.inputs.keys.file_model import FileModel, KeyProblem, refuse
+from mprun.inputs.keys.pairing import Hosts, Pairing
 from mprun.model import units
 from mprun.model.problem import ValuePath
 from mprun.model.spec import After, Attachment, Family, Flow, FlowRepetition

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import Annotated, Literal, TypeVar
 
-from mprun.keys.field import NAME_PATTERN, parse_name, parsed
+from mprun.inputs.keys.field import NAME_PATTERN, parse_name, parsed
 
 Pairing = Literal["all-to-all", "in-order", "permutation"]
 # Several hosts as they are written in a file. A single host is text.

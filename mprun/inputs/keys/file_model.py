@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from mprun.keys.shape import advise_list, advise_mapping, write_entry, write_flow, write_out
+from mprun.inputs.keys.shape import advise_list, advise_mapping, write_entry, write_flow, write_out
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
 

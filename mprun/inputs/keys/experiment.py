@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
-from mprun.keys.field import (
+from mprun.inputs.keys.field import (
     DEFAULT_SEED,
     SEED,
     CaptureSize,
@@ -23,12 +23,12 @@ from mprun.keys.field import (
     quantity,
     text_that,
 )
-from mprun.keys.file_model import FileModel, KeyProblem
-from mprun.keys.pairing import HostKey
-from mprun.keys.plot import PlotEntry
-from mprun.keys.search import SearchEntry
-from mprun.keys.shape import write_bound
-from mprun.keys.traffic_entry import CongestionName
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.pairing import HostKey
+from mprun.inputs.keys.plot import PlotEntry
+from mprun.inputs.keys.search import SearchEntry
+from mprun.inputs.keys.shape import write_bound
+from mprun.inputs.keys.traffic_entry import CongestionName
 from mprun.model import spec
 from mprun.model.scalar import spell_scalar
 from mprun.model.units import INTERVAL, PERCENT_PATTERN, VOLUME, parse_ratio

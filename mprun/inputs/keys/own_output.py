@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import Name, parsed, text_that
-from mprun.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.field import Name, parsed, text_that
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.metric import QUANTITIES, Better, Unit
 from mprun.model.table_columns import TABLES
 

@@ -9,10 +9,10 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from mprun.kernel.selftests.known import Known, find_known
+from mprun.kernel.selftests.script_run import ScriptResult
+from mprun.kernel.selftests.tap import TapResult
 from mprun.model.frozen import Frozen
-from mprun.selftests.known import Known, find_known
-from mprun.selftests.script_run import ScriptResult
-from mprun.selftests.tap import TapResult
 
 # The state of a subtest that a kernel's tests do not have.
 ABSENT = "absent"

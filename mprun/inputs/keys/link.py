@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from mprun.keys.field import MTU, Rtt, parsed
-from mprun.keys.file_model import FileModel, KeyProblem
-from mprun.keys.impairment import ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth
-from mprun.keys.profile import PROFILES
+from mprun.inputs.keys.field import MTU, Rtt, parsed
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.impairment import ChanceBoth, DelayBoth, JitterBoth, LossBoth, QueueBoth, RateBoth, ReorderBoth
+from mprun.inputs.keys.profile import PROFILES
 from mprun.model.distribution import SHAPES, largest_amount_ns, least_delay_ns
 from mprun.model.problem import ValuePath, tell_unknown
 from mprun.model.spec import DEFAULT_MTU, HEADER_BYTES, Addressing, Chance, Direction, Jitter, LinkSpec, Queue, Reorder

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from mprun.keys.file_model import FileModel
+from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
 from mprun.model.frozen import Frozen
 from mprun.model.problem import find_nearest

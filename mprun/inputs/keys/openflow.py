@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mprun.keys.field import TIME_SCHEMA, Time, parsed
-from mprun.keys.file_model import FileModel
+from mprun.inputs.keys.field import TIME_SCHEMA, Time, parsed
+from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
 from mprun.model.spec import Controller, FlowMatch, Forwarding, HashedBy, OpenFlow
 from mprun.model.units import NS_PER_S

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The traces of links that come with mprun, by the names that `trace` of an event takes.
 
-Each is a CSV file in this folder, written by `mprun.traces.generate`. None was measured. This module reads
+Each is a CSV file in this folder, written by `mprun.inputs.traces.generate`. None was measured. This module reads
 no file.
 """
 

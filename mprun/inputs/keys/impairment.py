@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
-from mprun.keys.field import (
+from mprun.inputs.keys.field import (
     JsonSchema,
     SchemaOnDemand,
     checked,
@@ -23,7 +23,7 @@ from mprun.keys.field import (
     quantity,
     text_schema,
 )
-from mprun.keys.file_model import FileModel, read_fields, refuse
+from mprun.inputs.keys.file_model import FileModel, read_fields, refuse
 from mprun.model import units
 from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, Discipline, DisciplineName, Option, OptionKind
 from mprun.model.problem import ValuePath, name_nearest

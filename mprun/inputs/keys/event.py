@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from mprun.keys.field import TIME_SCHEMA, Name, Time, parsed
-from mprun.keys.file_model import FileModel, KeyProblem
-from mprun.keys.link import DirectionProperties
+from mprun.inputs.keys.field import TIME_SCHEMA, Name, Time, parsed
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.link import DirectionProperties
+from mprun.inputs.traces import TRACES
 from mprun.model.spec import Rebound
 from mprun.model.units import NS_PER_MS, TIME, QuantityError
-from mprun.traces import TRACES
 
 PROPERTIES = tuple(DirectionProperties.model_fields)
 

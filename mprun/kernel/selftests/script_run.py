@@ -14,11 +14,11 @@ from mprun.engines.guest import Guest, booted
 from mprun.engines.trial import find_schedulers
 from mprun.errors import MachineError
 from mprun.kernel.log import find_reports, read_console
+from mprun.kernel.selftests import tap
+from mprun.kernel.selftests.test_source import GUEST, Script
 from mprun.kernel.store import Kernel
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
-from mprun.selftests import tap
-from mprun.selftests.test_source import GUEST, Script
 
 # The order of starts: the longest scripts first, so that concurrent scripts end at about the same time.
 DEFAULT_SCRIPTS = (

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from mprun.keys.field import Whole
-from mprun.keys.file_model import FileModel, refuse
+from mprun.inputs.keys.field import Whole
+from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.model.scalar import Scalar, interpolate, round_digits, spell_number, split_number
 
 ZIP, EXCLUDE = "zip", "exclude"

@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 
 from mprun.errors import MachineError, SpecError
+from mprun.kernel.selftests.test_source import Script, shown_tests
 from mprun.model import engine_paths
-from mprun.selftests.test_source import Script, shown_tests
 
 NAME = "packetdrill"
 NO_PROGRAM = (

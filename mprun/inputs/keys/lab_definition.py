@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mprun.keys.experiment import Within
-from mprun.keys.field import FileVersion, Name, Time, parsed
-from mprun.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.experiment import Within
+from mprun.inputs.keys.field import FileVersion, Name, Time, parsed
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.statements.expression import Expression, parse, parse_value
 
 LabProfile = Literal["quick", "published"]

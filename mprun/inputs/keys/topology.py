@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from mprun.keys.event import EventEntry
-from mprun.keys.field import EndAddresses, FileVersion, Name
-from mprun.keys.file_model import FileModel
-from mprun.keys.link import LinkProperties
-from mprun.keys.middlebox import MiddleboxEntry
-from mprun.keys.openflow import OpenFlowEntry
+from mprun.inputs.keys.event import EventEntry
+from mprun.inputs.keys.field import EndAddresses, FileVersion, Name
+from mprun.inputs.keys.file_model import FileModel
+from mprun.inputs.keys.link import LinkProperties
+from mprun.inputs.keys.middlebox import MiddleboxEntry
+from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.model.spec import Addressing, LinkSpec, NodeKind
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from mprun.keys.field import NAME_PATTERN, Time, Volume, Whole
-from mprun.keys.file_model import FileModel
+from mprun.inputs.keys.field import NAME_PATTERN, Time, Volume, Whole
+from mprun.inputs.keys.file_model import FileModel
 from mprun.model import search_space, units
 from mprun.model.scalar import Scalar, split_number
 from mprun.model.search_space import Choice, NumberAxis, SearchAxis

@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mprun.keys.field import Name, Whole
-from mprun.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.field import Name, Whole
+from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.spec import AlteredOption, Firewall, Middlebox, Nat, Proxy, Refusal, SequenceRewriter, StrippedOption
 
 _INSIDE = "The links of this router that lead to the inside. All other links lead to the outside."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m mprun.traces.generate NAME`: print a trace that comes with mprun. They are synthetic.
+"""`python -m mprun.inputs.traces.generate NAME`: print a trace that comes with mprun. They are synthetic.
 
 Each follows from a model with a seed. A test compares the files with the models, and `make golden` writes the files.
 Forward is the uplink.
@@ -120,7 +120,7 @@ def render(rows: Iterator[TraceRow], *names: str) -> str:
 
 def make_all() -> dict[str, str]:
     """Return the content of each trace's file, by its name."""
-    head = "# Synthetic, made by `python -m mprun.traces.generate NAME`: change the model there.\n"
+    head = "# Synthetic, made by `python -m mprun.inputs.traces.generate NAME`: change the model there.\n"
     rates = ("rate.forward", "rate.reverse", "delay")
     return {
         "lte-drive": head + render(make_lte_drive(), *rates),

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from mprun.keys.field import FileVersion
-from mprun.keys.file_model import FileModel
+from mprun.inputs.keys.field import FileVersion
+from mprun.inputs.keys.file_model import FileModel
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineName
 
 

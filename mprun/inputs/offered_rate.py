@@ -17,7 +17,7 @@ from mprun.inputs.traffic import expand
 from mprun.model import units
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to
+from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to, used_paths
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
 from mprun.model.spec import FAMILIES, Family, Flow, LinkChange, TopologySpec
@@ -88,7 +88,7 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
     capacity, network = _find_capacity(paths.topology), _Network(paths.topology)
     for n, one, flow in wanted:
         least, kind = one.minimum or one.equals, one.metric.rpartition(".")[2]
-        used = () if flow is None else _used(flow, paths.of(flow))
+        used = () if flow is None else used_paths(flow.protocol, paths.of(flow))
         if flow is None or least is None or kind not in ("goodput", "bytes") or not used:
             continue
         ends = (flow.source, flow.destination)
@@ -102,16 +102,12 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
             notes.warn(("expect", n, key), message)
 
 
-def _used(flow: Flow, paths: Sequence[NamedPath]) -> tuple[NamedPath, ...]:
-    """Return the paths that a flow may use. SCTP uses one path at a time, and may choose it."""
-    return tuple(paths[:1] if flow.protocol in ("tcp", "udp") else paths)
-
-
 def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, set[str]]]:
     """Return each flow with the links that its data may cross, in one direction at least."""
     network, flows = _Network(known_paths.topology), known_paths.experiment.traffic
     used = (
-        (flow, network.cross(flow.source, flow.destination, flow, _used(flow, known_paths.of(flow)))) for flow in flows
+        (flow, network.cross(flow.source, flow.destination, flow, used_paths(flow.protocol, known_paths.of(flow))))
+        for flow in flows
     )
     return [(flow, {link for link, _, _ in crossings}) for flow, crossings in used]
 
@@ -162,7 +158,7 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
         if not isinstance(offered, int) or not paths:
             continue
         rate = offered * int(str(flow.options.get("parallel", 1)))
-        used = _used(flow, paths)
+        used = tuple(used_paths(flow.protocol, paths))
         for sender, receiver in _directions(flow):
             key = (sender, receiver, used)
             if key not in known:

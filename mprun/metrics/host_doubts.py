@@ -19,6 +19,7 @@ from mprun.metrics.trace_event_tables import warn_of_lost_events
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import Intent
 from mprun.model.network import Link
+from mprun.model.path import used_paths
 from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange
 from mprun.model.units import TIME
@@ -63,8 +64,8 @@ def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
 
 
 def _tell_idle_changes(intent: Intent) -> Iterator[str]:
-    """Yield the links that change and that no flow crosses. TCP and UDP take the first path alone."""
-    flows = [(one.name, one.paths[:1] if one.protocol in ("tcp", "udp") else one.paths) for one in intent.traffic]
+    """Yield the links that change and that no flow crosses."""
+    flows = [(one.name, used_paths(one.protocol, one.paths)) for one in intent.traffic]
     crossed = {link for _, paths in flows for path in paths for link in path.links}
     idle = dict.fromkeys(one.link for one in intent.changes if isinstance(one, LinkChange) and one.link not in crossed)
     # a program may use any path, and one of equal ways is chosen for each connection

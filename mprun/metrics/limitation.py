@@ -155,7 +155,7 @@ def explain_rate(
     if limits.pressures:
         return (
             f"memory: TCP came under memory pressure {limits.pressures} times (TCPMemoryPressures), which makes "
-            "buffers and windows small. Remedy: raise net.ipv4.tcp_mem, or give smaller buffers"
+            "buffers and windows small. Remedy: give smaller buffers"
         ), True
     total = len(known)
     cause = max(CAUSES, key=lambda name: counts[name])
@@ -228,7 +228,7 @@ def _advise(cause: Cause, states: Sequence[ConnectionState], limits: LimitedFlow
 
 
 def _explain_nothing(counts: Counter[Cause], total: int, least: float, paths: str, limits: LimitedFlow) -> str:
-    """Return the sentence for samples where none of the four causes was found."""
+    """Return the sentence for samples where no cause was found."""
     if counts["program"] >= least:
         return f"its program had nothing to send in {counts['program']} of {total} samples"
     full = f"the congestion window on {paths} was full in {counts['congestion']} of {total} samples"

@@ -17,6 +17,7 @@ from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, Mptcp, Node
 
 NodeT = TypeVar("NodeT", bound=Hashable)
 StepT = TypeVar("StepT")
+PathT = TypeVar("PathT")
 # The nodes that `search` reaches: the node before each, and the step from there; None for a start.
 Reached = dict[NodeT, tuple[NodeT, StepT] | None]
 
@@ -37,6 +38,11 @@ class NamedPath(Frozen):
     def ends(self) -> tuple[str, str]:
         """The links at both ends."""
         return self.first_link, self.last_link
+
+
+def used_paths(protocol: str, paths: Sequence[PathT]) -> Sequence[PathT]:
+    """Return the paths that a flow may use: TCP and UDP take the first. SCTP uses one at a time, and may choose it."""
+    return paths[:1] if protocol in ("tcp", "udp") else paths
 
 
 class Components:

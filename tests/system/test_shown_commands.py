@@ -122,7 +122,7 @@ INSTEAD = {
     # 30 runs of 520 s
     "mprun sweep -t topo_cong -x iperf_scenario_seeds": f"cd {ROOT}/labs/05_congestion_control && "
     "mprun sweep -t topo_cong -x iperf_scenario_seeds --dry-run",
-    # 119 runs
+    # 166 runs
     "mprun sweep -t topo_interop -x interop": f"cd {ROOT}/labs/08_multipath_scenarios && "
     "mprun sweep -t topo_interop -x interop --dry-run",
     "mprun lab run -p stack=noq": "mprun lab run 06 -p stack=noq --dry-run",

@@ -23,6 +23,7 @@ MOST_TEXT = 400
 
 # Characters of web pages and editors in place of a quote or a space. No message of mprun has them by itself.
 _ODD = re.compile("[\u00a0\u2018-\u201f]")
+_WORD = re.compile("[^-_. /]+")
 
 
 class InputProblem(Frozen):
@@ -78,7 +79,10 @@ def name_nearest(wrong: object, known: Iterable[str], noun: str) -> str:
 
 
 def find_nearest(wrong: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is most like a wrong one; None if none is like it."""
+    """Return the known name that is most like a wrong one; None if it is no typo or part of one.
+
+    Names that only have letters in common would mislead, such as `direction` for `bidirectional`.
+    """
     import difflib
 
     owner, _, rest = wrong.partition(".")
@@ -88,9 +92,35 @@ def find_nearest(wrong: str, known: Sequence[str]) -> str | None:
         start = len(owner) + 1
         last = find_nearest(rest, [name[start:] for name in own])
         return last and f"{owner}.{last}"
-    near = difflib.get_close_matches(wrong, known[:MOST_COMPARED], n=1, cutoff=0.6)
+    near = difflib.get_close_matches(wrong, known[:MOST_COMPARED], n=3, cutoff=0.6)
     same = [name for name in known if name.lower() == wrong.lower()]
-    return next(iter(same or near), None)
+    return next((name for name in (*same, *near) if _is_like(wrong.lower(), name.lower())), None)
+
+
+def _is_like(wrong: str, name: str) -> bool:
+    """Return whether a name may be meant: it or a word of it is meant with a typo or two, cut, or abbreviated."""
+    words = [name, *(word for word in _WORD.findall(name) if len(word) > 2)]
+    if wrong.startswith(name) or {*_WORD.findall(wrong)} & {*words}:
+        return True
+    # each letter of `gput` follows in `goodput`
+    rest = iter(name)
+    if wrong[:1] == name[:1] and all(letter in rest for letter in wrong):
+        return True
+    return min(count_edits(wrong, word) for word in words) <= (1 if len(wrong) < 6 else 2 if len(wrong) < 12 else 3)
+
+
+def count_edits(one: str, other: str) -> int:
+    """Return the letters to insert, remove, replace or swap with their neighbour (optimal string alignment)."""
+    before: list[int] = []
+    above = [*range(len(other) + 1)]
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and one[i - 2] == wanted and other[j - 2] == letter:
+                row[j] = min(row[j], before[j - 2] + 1)
+        before, above = above, row
+    return above[-1]
 
 
 def tell_unknown(noun: str, wrong: object, known: Iterable[str]) -> str:

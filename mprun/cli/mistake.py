@@ -80,9 +80,10 @@ _SHORT: Mapping[str, str] = {
 }
 
 # Words that other tools have for a command.
-_MEANT = {"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "check": "validate"} | dict.fromkeys(
-    ("delete", "remove"), "runs rm"
-)
+_MEANT: Mapping[str, str] = {
+    **{"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "create": "new", "check": "validate"},
+    **{"delete": "runs rm", "remove": "runs rm", "results": "show", "open": "report --open"},
+}
 # Words that other tools have for a command of a group.
 _ACTIONS: Mapping[str, str] = {
     **dict.fromkeys(("delete", "remove", "del", "erase"), "rm"),
@@ -218,7 +219,7 @@ def advise_command(word: str, others: Sequence[str], commands: Collection[str]) 
     if word[:1] and word[0] in _DASHES:
         return f": it begins with U+{ord(word[0]):04X}, a dash of printed text: write '-{word[1:]}'"
     if word == "help":
-        return f": write `{' '.join(['mprun', *others[:1], '--help'])}`"
+        return f": write `{' '.join(['mprun', *(one for one in others[:1] if one in commands), '--help'])}`"
     if _is_file(word):
         return ": to run two files, write `mprun -t TOPOLOGY -x EXPERIMENT`"
     if word in ("clean", "cleanup"):

@@ -321,6 +321,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
             _check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
         _check_control(host, settings, experiment, [flow for _, flow in flows], notes)
+        _check_buffers(host, settings, experiment, [flow for _, flow in flows], notes)
         if not settings.congestion:
             continue
         if len(topology.links_at(host)) == 1:
@@ -357,6 +358,25 @@ def _check_control(
     names, sender = name_some([f"'{flow.name}'" for flow in controlled], FEW), min(senders)
     message = f"acts on what '{host}' sends, and '{sender}' sends the data of {names}: write it for '{sender}'"
     notes.warn(("hosts", host, *key), message)
+
+
+def _check_buffers(
+    host: str, settings: spec.HostSpec, experiment: spec.ExperimentSpec, flows: Sequence[spec.Flow], notes: Notes
+) -> None:
+    """Warn of a send buffer of a host that only receives, and of a receive buffer of one that only sends.
+
+    flows: those of this host.
+    """
+    filled = [flow for flow in flows if flow.protocol in ("tcp", "mptcp")]
+    peers = {flow.source if flow.destination == host else flow.destination: flow.name for flow in filled}
+    for name, does in zip(spec.BUFFERS, ("sends", "receives"), strict=True):
+        own = {receiver_of(flow) == host if does == "sends" else receiver_of(flow) in peers for flow in filled}
+        given = [settings, *(experiment.hosts.get(peer) for peer in peers)]
+        if own != {True} or [one for one in given if one and name in dict(one.sysctl)] != [settings]:
+            continue
+        peer, flow_name = next(iter(peers.items()))
+        message = f"is for what '{host}' {does}, and '{peer}' {does} the data of '{flow_name}': write it for '{peer}'"
+        notes.warn(("hosts", host, "sysctl", name), message)
 
 
 def _control_of(settings: spec.HostSpec | None) -> ValuePath | None:

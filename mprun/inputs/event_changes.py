@@ -381,19 +381,28 @@ class Timeline:
         A parameter may change in other runs.
         """
         changing: set[int] = set()
+        # events of which a repetition changes something
+        again: set[int] = set()
         layers = dict(moments)
         for track, laid in courses.items():
             found, held_back = moments[track], [one for one in laid if one.end_ns is not None]
             if held_back and len({one.order[0] for one in laid}) > 1:
                 # a temporary change holds other changes back, so that permanent changes are judged without it
                 changing |= {course.order[0] for course in held_back}
+                again |= changing
                 layers[track] = found = list(self._resolve(track, [one for one in laid if one.end_ns is None]))
             values = [self._before(track), *(moment.value for moment in found)]
-            changing |= {one.course.order[0] for n, one in enumerate(found) if one.value != values[n]}
+            orders = [one.course.order for n, one in enumerate(found) if one.value != values[n]]
+            changing |= {event for event, _ in orders}
+            again |= {event for event, repetition in orders if repetition}
         for track, laid in courses.items():
             words = ("removed", "present") if track.host else ("down", "up") if track.field == "is_up" else None
             for course in sorted(laid, key=lambda one: one.rank):
                 event, repetition = course.order
+                if repetition and event in changing - again and not self._document.is_template:
+                    again.add(event)
+                    message = "has no effect: a repetition sets what holds already; write 'for' for a change that ends"
+                    self._document.warn((*course.position[:2], "every"), message)
                 if repetition or event in changing or (self._document.is_template and not words):
                     continue
                 at, key = TIME.render(course.begin_ns), "state" if words else course.position[2]

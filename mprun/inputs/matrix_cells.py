@@ -153,8 +153,13 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
     if _is_too_long(value, MOST_AXES, ("matrix",), document):
         return Matrix()
     groups = []
+    # in {transport: tcp, mptcp} the second text is a key without a value
+    blank = [str(name) for name, entry in value.items() if entry is None]
     for name, entry in value.items():
         position = ("matrix", name)
+        if blank and isinstance(entry, str):
+            document.refuse(position, f"is one text: write '{name}: [{', '.join([entry, *blank])}]'")
+            return Matrix()
         axis = None if name in (ZIP, EXCLUDE) else _read_axis(name, entry, position, parameters, document)
         if axis is not None and not _is_twice([axis], position, document):
             groups.append((axis,))

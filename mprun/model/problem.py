@@ -112,9 +112,9 @@ def _is_like(wrong: str, name: str) -> bool:
 def count_edits(one: str, other: str) -> int:
     """Return the letters to insert, remove, replace or swap with their neighbour (optimal string alignment)."""
     before: list[int] = []
-    above = [*range(len(other) + 1)]
+    above: list[int] = [*range(len(other) + 1)]
     for i, letter in enumerate(one, 1):
-        row = [i]
+        row: list[int] = [i]
         for j, wanted in enumerate(other, 1):
             row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != wanted)))
             if i > 1 and j > 1 and one[i - 2] == wanted and other[j - 2] == letter:

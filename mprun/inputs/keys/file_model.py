@@ -393,6 +393,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
     "source": ("from",), "src": ("from",), "destination": ("to",), "dst": ("to",), "cc": ("congestion",),
     "after": ("start",), "parameters": ("params",), "flows": ("traffic",), "links": ("paths",), "vars": ("params",),
     "client": ("from",), "server": ("to",), "bytes": ("size",), "length": ("duration",), "type": ("tool", "kind"),
+    "transport": ("protocol",), "connections": ("parallel",), "stop": ("duration", "until"),
     "count": (), "args": (), "streams": ("parallel",), "path": ("link", "paths"),
     "nodes": ("between", "hosts"), "ends": ("between",), "ip": ("addresses",),
 }  # fmt: skip

@@ -15,6 +15,7 @@ _SHORT: Mapping[str, str] = {
     **{"limits": "subflows: {count}", "probe": "pings: {count}", "repeat": "runs: {count}"},
     "endpoints": "link: {value}, flags: [subflow]",
     "traffic": "tool: {value}, from: client, to: server",
+    "paths": "name: {value}, rate: 20mbit, rtt: 20ms",
 }
 # A bound on a metric, as a statement.
 _STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9][\w.]*) ?([a-zA-Z]*|%)")

@@ -158,10 +158,17 @@ class FlowEntry(FileModel):
     # Fields that are left out of the options if they are empty or false. Digests of files without them stay the same.
     UNSAID: ClassVar[tuple[str, ...]] = ()
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "backup": "is of a link: write 'backup: true' at the link, in the topology",
+        "direction": "is no key of a flow: write 'reverse: true' for data from 'to' to 'from'",
         "mptcp": "is no key of a flow: write 'protocol: mptcp'",
         "path": "is no key of a flow: flows over one path take the first of the topology, so write that path first; "
         "the metric PATH.rtt is the round-trip time of each idle path",
+        "path_manager": "is a setting of hosts: write 'mptcp: {path_manager: ...}' under 'hosts'",
         "scheduler": "is a setting of hosts: write 'mptcp: {scheduler: ...}' under 'hosts', for the host that sends",
+        **dict.fromkeys(
+            ("capture", "expect", "matrix", "plots"), "is of the experiment: write it outside of 'traffic'"
+        ),
+        **dict.fromkeys(("delay", "loss", "rtt"), "is of a link: write it at the link, in the topology"),
     }
     name: Name | None = None
     """The name of the flow, used in its metrics. Default: the tool's name, for further flows with -2, -3 and so on."""

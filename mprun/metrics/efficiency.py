@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 LATE_NS = 20_000_000
 # The first window of TCP (RFC 6928), and the headers of a frame with IPv4, TCP with timestamps, and MPTCP.
 FIRST_WINDOW_BYTES, HEADERS_BYTES = 14_600, 86
+# So few packets that are sent again do not hold a flow back.
+FEW_RESENT = 5
 
 
 class Carried(Frozen):
@@ -179,12 +182,17 @@ def explain_efficiency(
 
 
 def _find_ways(one: FlowConnections, evidence: Evidence, is_forward: bool) -> Iterator[tuple[list[LinkWay], float]]:
-    """Yield the links and the BDP, in bytes, of each path with a subflow and without losses that the file asks for."""
-    used = {subflow.path for subflow in subflows_of(one.connections)}
+    """Yield the links and the BDP, in bytes, of each path on which the flow sent more than a few packets again.
+
+    Leave out paths with losses that the file asks for. Other flows may have lost all packets that a queue dropped.
+    """
+    resent: Counter[str | None] = Counter()
+    for subflow in subflows_of(one.connections):
+        resent[subflow.path] += (subflow.client if is_forward else subflow.server).resent
     for path in one.flow.paths:
         there = list(cross(evidence.intent, one.flow, path, is_forward))
         capacity = find_capacity(evidence.intent, replace(one.flow, paths=(path,)), is_forward)
-        if path.name in used and capacity and not disturb(there):
+        if resent[path.name] > FEW_RESENT and capacity and not disturb(there):
             yield there, capacity.best * path.rtt_ns / 8e9
 
 

@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 
+from mprun.metrics.connection import Connection, SendingEnd, Subflow
+from mprun.metrics.efficiency import _find_ways
 from mprun.metrics.limitation import Cause, ConnectionState, LimitedFlow, Sample, SubflowState, explain_rate, find_cause
+from mprun.metrics.series import FlowConnections
 from mprun.metrics.shortfall import _explain_stop
+from mprun.model.spec import Direction
 from mprun.workloads.tool import Portion, Result
+from tests import intents
 
 BEST = ("fast",)
 LIMITS = LimitedFlow("client", "server", "default", 0)
@@ -136,6 +141,16 @@ def test_a_short_queue_comes_before_what_fills_behind_it(samples: list[Sample], 
     text, is_known = explain_rate(0.5, samples, BEST, replace(LIMITS, short_queues=QUEUE, **given))
     assert text.startswith(told)
     assert is_known
+
+
+@pytest.mark.parametrize(("resent", "found"), [(0, []), (5, []), (6, ["backup"])])
+def test_a_queue_that_drops_packets_of_other_flows_is_no_cause(resent: int, found: list[str]) -> None:
+    ways = Direction(rate_bit_per_s=10_000_000), Direction()
+    flow = intents.flow([intents.path("path1", ["backup"])])
+    ended = Subflow(("", 0, "", 0), "path1", 0, 0, 0, SendingEnd(resent=resent), SendingEnd())
+    one = FlowConnections(flow, [Connection(None, (ended,))], 0, 0)
+    evidence: Any = SimpleNamespace(intent=intents.intent(links=[intents.link("backup", ("client", "server"), *ways)]))
+    assert [crossed.link.name for there, _ in _find_ways(one, evidence, True) for crossed in there] == found
 
 
 @pytest.mark.parametrize("samples", [[IDLE] * 8 + [BUSY], [IDLE] * 5 + [FULL] * 4], ids=["idle", "often-idle"])

@@ -434,12 +434,14 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
             _check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
         protocols = ("mptcp",) if fault.option == spec.MPTCP_OPTION else ("tcp", "mptcp")
         flows = [flow for flow, links in uses if fault.link in links]
-        # a program may open any sockets
-        has_option = any(flow.protocol in protocols or flow.tool == "exec" for flow in flows)
+        # a program may open any sockets, and iperf3 has a connection of TCP for control
+        tools = ("exec",) if fault.option == spec.MPTCP_OPTION else ("exec", "iperf3")
+        has_option = any(flow.protocol in protocols or flow.tool in tools for flow in flows)
         if fault.option and fault.packet and flows and not has_option:
+            write = ", or write 'protocol: mptcp'" if any(flow.protocol == "tcp" for flow in flows) else ""
             message = (
                 f"has no effect: no flow over '{fault.link}' is over {' or '.join(map(str.upper, protocols))}, whose "
-                f"packets have the option {fault.option}: remove the fault, or write 'protocol: {protocols[-1]}'"
+                f"packets have the option {fault.option}: remove the fault{write}"
             )
             document.warn(("faults", n), message)
         packet = (fault.node, fault.link, fault.packet)

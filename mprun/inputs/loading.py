@@ -148,15 +148,19 @@ def _advise_statements(
 
 
 def _find_beside(found: FileTrees, values: CellValues) -> Iterator[tuple[str, set[ValuePath]]]:
-    """Yield the value of each cell that differs in one axis, as in `cc=reno`, and the paths of the cell's problems."""
+    """Yield the value of each cell that differs in one axis, as in `cc=reno`, and the paths of the cell's problems.
+
+    Leave out cells with problems elsewhere than in `expect`, which may hide that a metric does not exist.
+    """
     different = [(row, {*row} - {*values}) for row in found.matrix.cells({})]
     for row, [(axis, value)] in [one for one in different if len(one[1]) == 1][:MOST_BESIDE]:
         paths: set[ValuePath] = set()
         try:
-            _load(found, row)
+            _load(replace(found, strict=False), row)
         except InputError as error:
             paths = {one.path for one in error.found}
-        yield f"{axis}={spell_scalar(value)}", paths
+        if all(path[:1] == ("expect",) for path in paths):
+            yield f"{axis}={spell_scalar(value)}", paths
 
 
 def join_warnings(cells: Sequence[Loaded]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from mprun.inputs.keys.file_model import KeyProblem
 from mprun.model import engine_paths
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
+from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics, less
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
@@ -456,6 +457,7 @@ def _find_movement(report: ClientReport) -> Movement | None:
 
 # An answer to a challenge that tquic has forgotten begins the series of challenges again: on_path_chal_timeout() and
 # on_path_resp_received() in its connection/path.rs. It sends the second after 25 ms, and forgets it 50 ms later.
+LATE_NS = 50_000_000
 _LATE = (
     ": tquic forgets a PATH_CHALLENGE that is not answered within 50 ms, as on a path with a longer round trip: write "
     "'stack: noq' (docs/quic.md)"
@@ -474,7 +476,7 @@ def _use(
 
     senders: figures of the end that sent more. It sends data that it considers lost again in another packet.
     """
-    ends = (path["local"], path["remote"])
+    ends, paths = (path["local"], path["remote"]), flow.paths if isinstance(flow, AddressedFlow) else ()
     use = PathUse(*ends, path["sent_stream_bytes"], path["received_stream_bytes"], joined_s=validated.get(ends))
     if sender := senders.get(ends):
         srtt_s = sender["smoothed_rtt_ns"] / 1e9
@@ -486,7 +488,8 @@ def _use(
     if not path["validated"]:
         # the server's identifiers take a round trip, and so does the answer to PATH_CHALLENGE
         is_short = end["end_ns"] - end["first_request_ns"] < 3 * end["paths"][0]["least_rtt_ns"]
-        is_late = stack_of(flow) is STACKS["tquic"] and path["received_packets"]
+        idle_ns = next((one.rtt_ns for one in paths if one.ends == ends), 0)
+        is_late = stack_of(flow) is STACKS["tquic"] and path["received_packets"] and idle_ns > LATE_NS
         return use.fail(f"{_explain_invalid(path)}{_SHORT if is_short else _LATE if is_late else ''}")
     if use.forward_bytes or use.reverse_bytes:
         return use

@@ -29,6 +29,7 @@ from mprun.model.spec import Flow
 from mprun.workloads import quic
 from mprun.workloads.built import PROGRAMS, program_store
 from mprun.workloads.tool import Endpoints, Outputs, SocketSample
+from tests import intents
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
 LAB = Path(__file__).parents[2] / "labs" / "06_multipath_quic"
@@ -135,25 +136,29 @@ def test_a_transfer_that_is_too_short_for_a_path_blames_no_scheduler(later: dict
 
 
 @pytest.mark.parametrize(
-    ("stack", "received", "end_ns", "cause"),
+    ("stack", "received", "end_ns", "rtt_ns", "cause"),
     [
-        ("tquic", 14, 5_000_000_000, True),
-        (None, 14, 5_000_000_000, True),
+        ("tquic", 14, 5_000_000_000, 200_000_000, True),
+        (None, 14, 5_000_000_000, 200_000_000, True),
+        # a path with a short round trip, whose packets are lost
+        ("tquic", 14, 5_000_000_000, 10_000_000, False),
         # nothing came over the path, another library, a transfer that was too short
-        ("tquic", 0, 5_000_000_000, False),
-        ("noq", 14, 5_000_000_000, False),
-        ("tquic", 2, 100_000_000, False),
+        ("tquic", 0, 5_000_000_000, 200_000_000, False),
+        ("noq", 14, 5_000_000_000, 200_000_000, False),
+        ("tquic", 2, 100_000_000, 200_000_000, False),
     ],
 )
 def test_a_path_that_tquic_does_not_validate_names_the_cause(
-    stack: str | None, received: int, end_ns: int, cause: bool
+    stack: str | None, received: int, end_ns: int, rtt_ns: int, cause: bool
 ) -> None:
     *lines, last = map(json.loads, output("requests").splitlines())
     lines = [line for line in lines if line["event"] != "path"]
     last["end_ns"] = end_ns
     last["paths"][1] |= {"validated": False, "state": "validating", "received_packets": received}
     asked = flow(requests=20) if stack is None else flow(requests=20, stack=stack)
-    failure = quic.parse(asked, Left("\n".join(map(json.dumps, (*lines, last))))).paths[1].failure
+    path = intents.path("path1", source=PAIRS[1][0], destination=PAIRS[1][1], rtt_ns=rtt_ns)
+    addressed = intents.flow([path], options=asked.options)
+    failure = quic.parse(addressed, Left("\n".join(map(json.dumps, (*lines, last))))).paths[1].failure
     assert failure is not None
     told = (
         ": tquic forgets a PATH_CHALLENGE that is not answered within 50 ms, as on a path with a longer round trip: "

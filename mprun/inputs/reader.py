@@ -8,6 +8,7 @@ Nothing is rendered or checked against a model here.
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -428,12 +429,15 @@ _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 # A key and its value without a colon and a space between them.
 _NO_COLON = re.compile(r"\s*(?:- )?(\w+)(?::| *= *| +)([^:\s].*)")
-# A quote of printed text.
-_QUOTE = re.compile("[\u2018-\u201f]")
+# A quote of printed text where a value begins.
+_QUOTE = re.compile("(?:^\\s*- |: |, |[\\[{])\\s*([\u2018-\u201f])")
 # A key with a value of one word, and another key on the same line.
 _TWO_KEYS = re.compile(r"\s*(?:- )?(\w+): +[^\s:'\"{\[]+ +(\w+): .*")
 # An entry of a list without a space after its dash.
 _NO_DASH = re.compile(r"^\s*(-[{\w][^\s:,]*)")
+
+# Dashes that are further apart begin entries of different lists.
+MOST_UNEVEN = 2
 
 
 def _line(text: str, number: int | None) -> str:
@@ -470,8 +474,8 @@ def parse(text: str, name: str) -> Node:
             raise _refusal(name, message, number) from None
         if number and _line(text, number).lstrip()[:1] in ("{", "["):
             raise _refusal(name, "has no '- ', with which each entry of a list begins: write it", number) from None
-        if odd := _QUOTE.search(_line(text, line_number)):
-            problem = f"'{odd[0]}' is no quote"
+        if odd := _QUOTE.search(_line(text, line_number).partition(" #")[0]):
+            problem = f"'{odd[1]}' is no quote"
         elif _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif "{%" in _line(text, line_number):
@@ -495,9 +499,14 @@ def parse(text: str, name: str) -> Node:
 
 def _find_uneven(text: str, number: int) -> str:
     """Return the columns of the dashes of a line and of the entry above it, if they differ; else nothing."""
-    dashes = [len(line) - len(line.lstrip()) + 1 for line in text.splitlines()[:number] if line.lstrip()[:2] == "- "]
-    is_entry = _line(text, number).lstrip()[:2] == "- "
-    return " and ".join(map(str, dashes[-2:])) if is_entry and len({*dashes[-2:]}) == 2 else ""
+    begins = [(len(line) - len(line.lstrip()), line.lstrip()[:2]) for line in text.splitlines()[:number]]
+    (own, begin), least = begins.pop(), math.inf
+    for column, word in reversed(begins) if begin == "- " else ():
+        if word == "- " and abs(column - own) <= MOST_UNEVEN and least >= min(column, own):
+            return f"{column + 1} and {own + 1}" if column != own else ""
+        if word and word[0] != "#":
+            least = min(least, column)
+    return ""
 
 
 def _problem(error: YAMLError) -> str:

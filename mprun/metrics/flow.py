@@ -107,7 +107,7 @@ def _find_errors(
         silent = f"no errors printed; its output ends: {output}" if output else "it printed nothing"
         said = why or result.error or printed or silent
         status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
-        yield f"{flow.name}: {flow.tool}{status}: {said}{because}"
+        yield f"{flow.name}: {flow.tool}{status}: {said}{result.hint}{because}"
 
 
 def _shown(log: str) -> str:

@@ -19,6 +19,7 @@ from mprun.inputs.keys.own_output import MOST_OWN, MetricEntry, TableEntry
 from mprun.inputs.keys.traffic_entry import PositiveTime
 from mprun.model import engine_paths
 from mprun.model.capabilities import Capabilities
+from mprun.model.intent import AddressedFlow
 from mprun.model.metric import OF_CONNECTIONS, less
 from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Ready
 from mprun.model.problem import ValuePath
@@ -189,7 +190,14 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if error:
         error += _tell_printed(flow, outputs, is_of_output=any(OF_OUTPUT in one for one in own.errors))
     values = {**({"time": (span[1] - span[0]) / NS_PER_S} if span else {}), **own.values}
-    return Result(values, error=error or None, tables=own.tables, warnings=tuple(own.warnings), server_ports=ports)
+    return Result(
+        values,
+        error=error or None,
+        tables=own.tables,
+        warnings=tuple(own.warnings),
+        server_ports=ports,
+        hint=_explain_refused(flow, outputs),
+    )
 
 
 def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
@@ -199,14 +207,20 @@ def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
     """
     for stream in ("err", "out") if is_of_output else ("err",):
         if printed := outputs.log(flow.name, stream).strip()[-500:]:
-            refused = ""
-            if "refused" in printed.lower():
-                refused = "; the entry has no 'server', and nothing listens"
-                if "server" in flow.options:
-                    is_named = any("{port}" in word for word in _words(flow, "command"))
-                    # the run waited until something listened on the port
-                    where = "; let the server listen on 0.0.0.0, and not on 127.0.0.1 only"
-                    refused = where if flow.options.get("listens") else ""
-                    refused = refused if is_named else "; the command does not name the server's port: write '{port}'"
-            return f"; the command printed (logs/{flow.name}.{stream}): {printed}{refused}"
+            return f"; the command printed (logs/{flow.name}.{stream}): {printed}"
     return ""
+
+
+def _explain_refused(flow: Flow, outputs: Outputs) -> str:
+    """Return what may be wrong if the command printed that its connection was refused, else nothing."""
+    printed = outputs.log(flow.name, "err").strip() or outputs.log(flow.name, "out").strip()
+    if "refused" not in printed[-500:].lower():
+        return ""
+    if "server" not in flow.options:
+        return "; the entry has no 'server', and nothing listens"
+    if not any("{port}" in word for word in _words(flow, "command")):
+        return "; the command does not name the server's port: write '{port}'"
+    is_ipv6 = isinstance(flow, AddressedFlow) and ":" in flow.endpoints.destination_address
+    every, own = ("'::'", "::1") if is_ipv6 else ("0.0.0.0", "127.0.0.1")
+    # the run waited until something listened on the port
+    return f"; let the server listen on {every}, and not on {own} only" if flow.options.get("listens") else ""

@@ -277,6 +277,7 @@ class Result(Frozen):
       are computed from them. A rate without portions counts as constant while the flow's programs run.
     - lost_packets: the packets that did not arrive, if the tool does not send them again.
     - waits_round_trip: the time of the goodput begins a round trip before the first payload can arrive.
+    - hint: the end of the message if the flow failed.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -293,6 +294,7 @@ class Result(Frozen):
     portions: Mapping[str, Sequence[Portion]] = field(default_factory=dict)
     lost_packets: int = 0
     waits_round_trip: bool = False
+    hint: str = ""
 
 
 class Tool(Protocol):

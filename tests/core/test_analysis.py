@@ -323,6 +323,20 @@ def test_a_failed_program_without_errors_shows_the_end_of_its_output() -> None:
 
 
 @pytest.mark.parametrize(
+    ("server", "listens"),
+    [("10.1.0.1", "0.0.0.0, and not on 127.0.0.1 only"), ("fd00::1", "'::', and not on ::1 only")],
+)
+def test_a_refused_connection_of_a_failed_program_is_explained(server: str, listens: str) -> None:
+    options = {"command": ["client", "{port}"], "server": ["server"], "listens": True}
+    one = flow(tool="exec", options=options, endpoints=FlowEnds("", server))
+    record = agent(processes={one.name: Ended(1, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    logs = {"err": "ConnectionRefusedError: [Errno 111] Connection refused"}
+    evidence = Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda _, stream: logs.get(stream, ""))
+    (said,) = measure(evidence).summary.errors
+    assert said == f"{one.name}: exec ended with status 1: {logs['err']}; let the server listen on {listens}"
+
+
+@pytest.mark.parametrize(
     ("printed", "unit", "told"),
     [
         ("3001", "mbit", ["is more than a hundred times what its paths carry: look at its 'unit'"]),

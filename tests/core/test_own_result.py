@@ -134,7 +134,8 @@ def test_an_output_without_a_metric_is_shown(more: dict[str, Any], printed: dict
     """The output of a command was shown only if it was its standard error."""
     entry = MetricEntry.model_validate({"name": "own", "regex": "Took ([0-9]+)"}).plain()
     left = Left({"bulk": "", "bulk.err": "", **printed}, began_ns=0, ended_ns=10**9)
-    error = tool.parse(flow("exec", metrics=[entry], **more), left).error
+    result = tool.parse(flow("exec", metrics=[entry], **more), left)
+    error = f"{result.error}{result.hint}"
     assert error == f"metric 'own': no number for 'Took ([0-9]+)' in the output of the command{told}"
 
 

@@ -30,7 +30,7 @@ def judge(
     if value is not None:
         if expectation.minimum is not None:
             held &= value >= expectation.minimum
-            warning = None if held else _explain_idle(expectation.metric, metrics)
+            warning = None if held else _explain_idle(expectation.metric, expectation.minimum, metrics)
         if expectation.maximum is not None and value > expectation.maximum:
             held &= allowance is not None and value <= expectation.maximum + allowance.most_s
             if held and allowance is not None:
@@ -40,14 +40,15 @@ def judge(
     return ExpectationVerdict(**vars(expectation), value=value, held=held), warning
 
 
-def _explain_idle(metric: str, metrics: SummaryMetrics) -> str | None:
+def _explain_idle(metric: str, minimum: float, metrics: SummaryMetrics) -> str | None:
     """Return why the round-trip time of a path is below a bound that flows would reach; None for other metrics."""
     path, _, what = metric.partition(".")
-    loaded = next((name for name in metrics if name.endswith(f".srtt.{path}")), None)
+    known = (name for name, one in metrics.items() if name.endswith(f".srtt.{path}") and one.value >= minimum)
+    loaded = next(known, None)
     if what != "rtt" or loaded is None:
         return None
     said = format_measured(metrics[loaded].value, "s")
-    return f"{metric}: is measured before the flows, in the idle network. With its data, {loaded} is {said}"
+    return f"{metric}: is measured before the flows, in the idle network. While the flows send, {loaded} is {said}"
 
 
 def judge_all(

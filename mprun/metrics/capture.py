@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mprun.captures.pcapng import CaptureContent
@@ -16,6 +17,8 @@ from mprun.workloads import tcpdump
 
 # The largest number of ports that a warning names.
 MOST_PORTS = 5
+# A port in a filter.
+_PORT = re.compile(r"\bport (\d+)")
 
 
 def read_captures(evidence: Evidence) -> tuple[dict[str, CaptureFacts], Readings]:
@@ -62,11 +65,11 @@ def _judge_capture(
         warnings.append(f"{where}: tcpdump did not report how many packets it lost")
         return Readings(warnings=warnings)
     if wanted.filter and not passed:
-        has = (
-            f"the servers of the flows have {name_some([str(port) for port in ports], MOST_PORTS)}; "
-            if ports and "port" in wanted.filter
-            else ""
-        )
+        asked = _PORT.findall(wanted.filter)
+        used = name_some([str(port) for port in ports], MOST_PORTS)
+        noun = "port" if len(ports) == 1 else "ports"
+        is_other = asked and ports and {*map(int, asked)}.isdisjoint(ports)
+        has = f"the servers of the flows use {noun} {used}; " if is_other else ""
         warnings.append(f"{where}: no packet passed its filter '{wanted.filter}': {has}see pcap-filter(7)")
     if lost:
         missing = "1 packet that passed is" if lost == 1 else f"{lost} packets that passed are"

@@ -523,18 +523,23 @@ def test_a_filter_that_no_packet_passed_is_a_warning() -> None:
     assert summary.warnings == ("capture of client: no packet passed its filter 'udp': see pcap-filter(7)",)
 
 
-def test_a_filter_of_another_port_names_the_ports_of_the_flows() -> None:
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ("tcp port 5001", "the servers of the flows use port 5201; "),
+        ("udp port 5201", ""),
+        ("udp portrange 1-9999", ""),
+    ],
+)
+def test_a_filter_of_another_port_names_the_ports_of_the_flows(asked: str, named: str) -> None:
     ends = FlowEnds("10.0.0.1", "10.1.0.1", 5201)
-    wanted = intent(traffic=(flow(endpoints=ends),), captures=(Capture("client", filter="tcp port 5001"),))
+    wanted = intent(traffic=(flow(endpoints=ends),), captures=(Capture("client", filter=asked),))
     live = {"capture.client": agent_report.Captured(2_000_000_000)}
     captured = {"client": CaptureContent(packets=0, first_ns=None)}
     log = "0 packets captured\n0 packets received by filter\n0 packets dropped by kernel\n"
     evidence = Evidence(wanted, agent(captures=live), Observation(), lambda *_: log, captured=captured)
     _, found = read_captures(evidence)
-    assert found.warnings == (
-        "capture of client: no packet passed its filter 'tcp port 5001': the servers of the flows have 5201; "
-        "see pcap-filter(7)",
-    )
+    assert found.warnings == (f"capture of client: no packet passed its filter '{asked}': {named}see pcap-filter(7)",)
 
 
 def test_a_subflow_behind_a_nat_is_known_by_the_address_that_its_server_sees() -> None:

@@ -64,12 +64,16 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind]
 def check_network(topology: spec.TopologySpec, document: Document) -> None:
     """Warn of nodes without any link, of links that have a rate in one direction only, and of long bad states."""
     linked = {end for link in topology.links for end in link.ends}
-    for name in topology.nodes:
+    for name, kind in topology.nodes.items():
         if name not in linked:
             document.warn(("nodes", name), "has no link: join it or remove it")
-        if (own := topology.links_at(name)) and all(link.backup for link in own):
-            are, one = ("all links of '{}' are", "one") if len(own) > 1 else ("the only link of '{}' is", "it")
-            document.warn((), f"{are.format(name)} a backup, so that none is: remove 'backup' from {one}")
+        if kind == "host" and (own := topology.links_at(name)) and all(link.backup for link in own):
+            message = (
+                f"the only link of '{name}' is a backup, so it is used like a normal link: remove 'backup' from it"
+            )
+            if len(own) > 1:
+                message = f"all links of '{name}' are backups, so they are used like normal links: remove one 'backup'"
+            document.warn((), message)
     for link in topology.links:
         forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
         if (forward is None) != (reverse is None):

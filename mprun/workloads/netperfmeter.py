@@ -224,7 +224,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
         values,
         tables=tables,
         server_ports=tuple(map(int, ports)),
-        warnings=(*_doubt(flow, offered_bytes), *(() if length_ns else (_ONE_MESSAGE,))),
+        warnings=(*_doubt(flow, offered_bytes), *(() if length_ns else (_tell_few_messages(flow),))),
         movement=_find_movement(flow, outputs, side, arrived_packets >= sent_packets)
         if flow.protocol == "sctp"
         else None,
@@ -262,7 +262,9 @@ def _remedy_of_limit(flow: Flow, said: str) -> str:
     return ""
 
 
-_ONE_MESSAGE = "each connection got one message, and its goodput needs two: write a longer duration, or a higher rate"
+def _tell_few_messages(flow: Flow) -> str:
+    higher = ", or a higher rate" if "rate_bit_per_s" in flow.options else ""
+    return f"no connection got two messages, which a goodput needs: write a longer duration{higher}"
 
 
 def _doubt(flow: Flow, sent_bytes: float) -> Iterator[str]:

@@ -154,6 +154,8 @@ def explain_efficiency(
     usual = find_usual(mtu, capacity.best * path.rtt_ns / 8e9, path.rtt_ns / max(1, ended_ns - began_ns))
     unused = _explain_unused(one, capacity.best_paths, evidence.observation)
     is_short = efficiency.value < GOOD * usual
+    ways = _find_ways(one, evidence, is_forward) if is_short and not unused else {}
+    drops = count_drops(tables)
     limits = LimitedFlow(
         sender,
         receiver,
@@ -162,7 +164,8 @@ def explain_efficiency(
         is_left_alone(*counters),
         next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
         disturb(there),
-        explain_queues(_find_ways(one, evidence, is_forward), count_drops(tables)) if is_short and not unused else None,
+        explain_queues(ways.values(), drops),
+        explain_queues((way for name, way in ways.items() if name in capacity.best_paths), drops) is not None,
         *(
             _read_sizes(evidence.intent.host(host), name)
             for host, name in zip((sender, receiver), BUFFERS, strict=True)
@@ -181,19 +184,23 @@ def explain_efficiency(
     return Readings(notes=(f"{told}: {text}",))
 
 
-def _find_ways(one: FlowConnections, evidence: Evidence, is_forward: bool) -> Iterator[tuple[list[LinkWay], float]]:
-    """Yield the links and the BDP, in bytes, of each path on which the flow sent more than a few packets again.
+def _find_ways(
+    one: FlowConnections, evidence: Evidence, is_forward: bool
+) -> dict[str, tuple[Sequence[LinkWay], float]]:
+    """Return the links and the BDP, in bytes, of each path on which the flow sent more than a few packets again.
 
     Leave out paths with losses that the file asks for. Other flows may have lost all packets that a queue dropped.
     """
     resent: Counter[str | None] = Counter()
     for subflow in subflows_of(one.connections):
         resent[subflow.path] += (subflow.client if is_forward else subflow.server).resent
+    ways: dict[str, tuple[Sequence[LinkWay], float]] = {}
     for path in one.flow.paths:
         there = list(cross(evidence.intent, one.flow, path, is_forward))
         capacity = find_capacity(evidence.intent, replace(one.flow, paths=(path,)), is_forward)
         if resent[path.name] > FEW_RESENT and capacity and not disturb(there):
-            yield there, capacity.best * path.rtt_ns / 8e9
+            ways[path.name] = there, capacity.best * path.rtt_ns / 8e9
+    return ways
 
 
 def _read_sizes(host: HostSpec, name: str) -> tuple[int, ...]:

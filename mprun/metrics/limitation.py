@@ -8,7 +8,8 @@ else holds the data back, and the sample shows the cause. At most the whole rate
 a cause is named only if its share of the samples is at least half of the missing share of the rate.
 
 Packets that the queue of any path drops fill buffers and windows too, as later data waits for them. So a queue that is
-too short comes first, unless the file gives the size that was full, or the program had nothing to send.
+too short comes first, unless the file gives the size that was full, or the program had nothing to send. If samples show
+no full buffer or window, only a short queue of a best path is a cause.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class LimitedFlow(Frozen):
     - own_key: the key of the flow that fixes its buffers, so that the hosts' sysctls have no effect; empty without one.
     - is_disturbed: the file asks for losses, or for packets out of order, on the best path.
     - short_queues: the sentence for queues that are too short on any of its paths; None without one.
+    - has_short_best: one of these queues is on a best path.
     - send_sizes, receive_sizes: net.ipv4.tcp_wmem of the sender and net.ipv4.tcp_rmem of the receiver in bytes, if the
       file gives them.
     """
@@ -112,6 +114,7 @@ class LimitedFlow(Frozen):
     own_key: str = ""
     is_disturbed: bool = False
     short_queues: str | None = None
+    has_short_best: bool = False
     send_sizes: tuple[int, ...] = ()
     receive_sizes: tuple[int, ...] = ()
 
@@ -163,7 +166,8 @@ def explain_rate(
     is_idle = total >= LEAST_SAMPLES and counts["program"] >= max(least, counts[cause])
     is_shown = total >= LEAST_SAMPLES and counts[cause] >= least and not is_idle
     states = [state for one, state in known if one == cause]
-    if limits.short_queues and not is_idle and not (is_shown and _is_given(cause, states, limits)):
+    may_be_queue = is_shown or total < LEAST_SAMPLES or limits.has_short_best
+    if limits.short_queues and may_be_queue and not is_idle and not (is_shown and _is_given(cause, states, limits)):
         return limits.short_queues, True
     if total < LEAST_SAMPLES:
         few = f"too few samples of its sockets ({total})"

@@ -128,7 +128,7 @@ QUEUE = "the queue of 'slow' forward holds 5 packets"
     [
         pytest.param([FULL] * 10, {}, QUEUE, id="full-buffer"),
         pytest.param([BEYOND] * 10, {}, QUEUE, id="full-window"),
-        pytest.param([BUSY] * 10, {}, QUEUE, id="full-congestion-window"),
+        pytest.param([BUSY] * 10, {"has_short_best": True}, QUEUE, id="full-congestion-window"),
         pytest.param([FULL] * 2, {}, QUEUE, id="few-samples"),
         pytest.param([FULL] * 10, {"send_sizes": (4096, 16384, 67108864)}, QUEUE, id="less-than-the-file-allows"),
         pytest.param([FULL] * 10, {"send_sizes": (4096, 16384, 900000)}, "its send buffer", id="buffer-of-the-file"),
@@ -143,14 +143,22 @@ def test_a_short_queue_comes_before_what_fills_behind_it(samples: list[Sample], 
     assert is_known
 
 
-@pytest.mark.parametrize(("resent", "found"), [(0, []), (5, []), (6, ["backup"])])
+@pytest.mark.parametrize(("resent", "found"), [(0, []), (5, []), (6, ["path1"])])
 def test_a_queue_that_drops_packets_of_other_flows_is_no_cause(resent: int, found: list[str]) -> None:
     ways = Direction(rate_bit_per_s=10_000_000), Direction()
     flow = intents.flow([intents.path("path1", ["backup"])])
     ended = Subflow(("", 0, "", 0), "path1", 0, 0, 0, SendingEnd(resent=resent), SendingEnd())
     one = FlowConnections(flow, [Connection(None, (ended,))], 0, 0)
     evidence: Any = SimpleNamespace(intent=intents.intent(links=[intents.link("backup", ("client", "server"), *ways)]))
-    assert [crossed.link.name for there, _ in _find_ways(one, evidence, True) for crossed in there] == found
+    assert list(_find_ways(one, evidence, True)) == found
+
+
+def test_a_short_queue_of_a_slower_path_does_not_fill_the_best_path() -> None:
+    """The best path carries what it can, and a longer queue of the other path hardly helps."""
+    samples = [FULL] * 3 + [BEYOND] * 2 + [IDLE] + [BUSY] * 14
+    text, is_known = explain_rate(0.624, samples, BEST, replace(LIMITS, short_queues=QUEUE))
+    assert text.endswith("the congestion window on fast was full in 14 of 20 samples")
+    assert not is_known
 
 
 @pytest.mark.parametrize("samples", [[IDLE] * 8 + [BUSY], [IDLE] * 5 + [FULL] * 4], ids=["idle", "often-idle"])

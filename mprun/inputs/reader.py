@@ -8,12 +8,12 @@ Nothing is rendered or checked against a model here.
 from __future__ import annotations
 
 import io
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from itertools import takewhile
 from pathlib import Path
 
 from yaml import YAMLError
@@ -429,15 +429,12 @@ _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 # A key and its value without a colon and a space between them.
 _NO_COLON = re.compile(r"\s*(?:- )?(\w+)(?::| *= *| +)([^:\s].*)")
-# A quote of printed text where a value begins.
-_QUOTE = re.compile("(?:^\\s*- |: |, |[\\[{])\\s*([\u2018-\u201f])")
+# A quote of printed text where a value begins: after a dash, a key, or in brackets.
+_QUOTE = re.compile("(?:^\\s*(?:- +)?(?:[^:]*: +)?|[\\[{](?:.*[:,] )?\\s*)([\u2018-\u201f])")
 # A key with a value of one word, and another key on the same line.
 _TWO_KEYS = re.compile(r"\s*(?:- )?(\w+): +[^\s:'\"{\[]+ +(\w+): .*")
 # An entry of a list without a space after its dash.
 _NO_DASH = re.compile(r"^\s*(-[{\w][^\s:,]*)")
-
-# Dashes that are further apart begin entries of different lists.
-MOST_UNEVEN = 2
 
 
 def _line(text: str, number: int | None) -> str:
@@ -498,15 +495,13 @@ def parse(text: str, name: str) -> Node:
 
 
 def _find_uneven(text: str, number: int) -> str:
-    """Return the columns of the dashes of a line and of the entry above it, if they differ; else nothing."""
-    begins = [(len(line) - len(line.lstrip()), line.lstrip()[:2]) for line in text.splitlines()[:number]]
-    (own, begin), least = begins.pop(), math.inf
-    for column, word in reversed(begins) if begin == "- " else ():
-        if word == "- " and abs(column - own) <= MOST_UNEVEN and least >= min(column, own):
-            return f"{column + 1} and {own + 1}" if column != own else ""
-        if word and word[0] != "#":
-            least = min(least, column)
-    return ""
+    """Return the columns of a line's dash and of the dash above it in the same list, if they differ; else nothing."""
+    lines = [line for line in text.splitlines()[:number] if line.lstrip() and line.lstrip()[0] != "#"]
+    *above, (column, is_entry) = [(len(line) - len(line.lstrip()) + 1, line.lstrip()[:2] == "- ") for line in lines]
+    # a key that is indented less ends the list, and an inner list has a larger indentation
+    own = takewhile(lambda line: line[1] or line[0] >= column, reversed(above))
+    near = [other for other, is_dash in own if is_dash and abs(other - column) <= 2]
+    return f"{near[0]} and {column}" if is_entry and near and column not in near else ""
 
 
 def _problem(error: YAMLError) -> str:

@@ -308,5 +308,5 @@ def _metric_of(name: str, owned: OwnedMetrics, path: str = "PATH") -> Metric:
     near = find_nearest(owner, known := list(owned))
     every = f"{list_names(known, 'flows')}; a path has: {', '.join(metric.OF_PATH)}"
     if shared := [flow for flow in known if "share" in owned.offered(flow)]:
-        every += f", and for a flow '{shared[0]}.share.PATH' and '{shared[0]}.carried.PATH'"
+        every += f"; of a flow on a path: '{shared[0]}.share.PATH', '{shared[0]}.carried.PATH'"
     raise UnknownName(f"no flow '{owner}'" + (f": did you mean '{near}'?" if near else every))

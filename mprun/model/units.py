@@ -273,7 +273,7 @@ def hold_rate(rate: float) -> int:
     return max(LEAST_LINK_RATE, math.floor(rate / RATE_STEP + 0.5) * RATE_STEP)
 
 
-_LINK_RATE = replace(RATE, too_small=f"{RATE.too_small}, and nothing from an event with 'state: down' on")
+_LINK_RATE = replace(RATE, too_small=f"{RATE.too_small}; to carry nothing, write an event with 'state: down'")
 
 
 def parse_link_rate(value: object) -> int:

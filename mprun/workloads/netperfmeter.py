@@ -42,8 +42,8 @@ PROGRAMS = {"netperfmeter": Program("netperfmeter")}
 PORTS = 3
 METRICS = {
     "goodput": tool.goodput(
-        "payload that the receiver's program got, divided by the time from its first message to its last, and over UDP "
-        f"by {tool.LONGER}"
+        "payload that the receiver's program got, divided by the time from its first message to its last. Over UDP: "
+        f"divided by {tool.LONGER}"
     ),
     "bytes": tool.total("size", "payload that the receiver's program got"),
     "retransmits": tool.total("count", "segments that all subflows sent again", ("tcp", "mptcp"), "lower"),

@@ -64,8 +64,8 @@ def _ask(
     try:
         return refuse_unknown(cells, runs.engine, runs.kernel, files.strict, for_run=False)
     except InputError as error:
-        known = {one.path for one in found}
-        raise InputError([*found, *(one for one in error.found if one.path not in known)]) from None
+        known = {(one.file, one.path) for one in found}
+        raise InputError([*found, *(one for one in error.found if (one.file, one.path) not in known)]) from None
 
 
 def _print_json(problems: Sequence[InputProblem]) -> None:

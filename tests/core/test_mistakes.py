@@ -26,7 +26,9 @@ import pytest
 import yaml
 
 from mprun.cli import group
+from mprun.engines import trial
 from mprun.errors import MprunError
+from mprun.model.problem import InputError, InputProblem
 
 FILE = Path(__file__).parent.parent / "golden" / "mistakes.yaml"
 STATED = yaml.safe_load(FILE.read_text())
@@ -121,6 +123,21 @@ def test_lab_check_names_the_place_of_its_commands(tmp_path: Path, monkeypatch: 
     status, text = call(["lab", "check", "01"])
     assert status == 1
     assert text.endswith("  in a copy of the lab, which `mprun lab start 01` makes\n")
+
+
+def test_a_problem_of_one_file_hides_none_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's answer is made here, at the path of a problem of the topology."""
+
+    def refuse(*_: object, **__: object) -> list[str]:
+        raise InputError([InputProblem("xp.yaml", 2, ("paths",), "is not known to this kernel")])
+
+    monkeypatch.chdir(tmp_path)
+    call(["new", "."])
+    Path("topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: []\n")
+    monkeypatch.setattr(trial, "refuse_unknown", refuse)
+    text = call(["validate", "-t", "topo", "-x", "xp"])[1]
+    assert "topo.yaml:3: paths: " in text
+    assert "xp.yaml:2: paths: is not known to this kernel\n" in text
 
 
 def test_no_text_misleads() -> None:

@@ -89,6 +89,7 @@ def test_the_configuration_is_what_auto_means(configure: Write) -> None:
     [
         ("version: 1\nengine: reel\n", "2: engine: 'reel' is not known here: did you mean 'real'?"),
         ("version: 1\nengin: real\n", "2: engin: unknown key 'engin': did you mean 'engine'"),
+        ("version: 1\nparam: 3\n", "2: param: unknown key 'param'; keys here: version, engine"),
         ("engine: real\n", "1: version"),
         ("version: 1\nengine: auto\n", "2: engine: 'auto' is not known here"),
         ("version: 1\nengine: [real]\n", "2: engine: "),

@@ -23,7 +23,7 @@ from mprun.inputs.keys.field import (
     quantity,
     text_that,
 )
-from mprun.inputs.keys.file_model import FileModel, KeyProblem
+from mprun.inputs.keys.file_model import PREPARED, FileModel, KeyProblem
 from mprun.inputs.keys.pairing import HostKey
 from mprun.inputs.keys.plot import PlotEntry
 from mprun.inputs.keys.search import SearchEntry
@@ -429,6 +429,7 @@ class ExperimentFile(FileModel):
         "kernel": "is no key: give --kernel NAME, or vary it with 'matrix: {kernel: [...]}'",
         "engine": "is no key: give --engine NAME, or vary it with 'matrix: {engine: [...]}'",
     }
+    READ_BEFORE = PREPARED
     version: FileVersion = Field(examples=[1])
     """The version of this format."""
     description: str = ""

@@ -44,6 +44,8 @@ class FileModel(BaseModel):
 
     # Keys that a person may look for here, and where they belong.
     ELSEWHERE: ClassVar[Mapping[str, str]] = {}
+    # Keys of the file that are read before the model, which does not have them.
+    READ_BEFORE: ClassVar[Sequence[str]] = ()
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
         """Yield the problems of keys whose values do not fit together."""
@@ -110,6 +112,8 @@ def _freeze(value: object) -> object:
 
 
 Model = TypeVar("Model", bound=FileModel)
+# The keys of topologies and experiments that are read before their models.
+PREPARED = ("params", "extends", "include")
 
 
 # A function that returns an example for the value at a path, made from the example of its model.
@@ -401,7 +405,7 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 
 def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) -> str:
     """Return the message of a key that a mapping does not have. below: the value of the key."""
-    key, known = str(path[-1]), [*fields_of(owner)]
+    key, known = str(path[-1]), [*fields_of(owner), *(owner.READ_BEFORE if owner else ())]
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         return f"'{key}' {where}"
     # a no-break space of a web page is no space of YAML
@@ -415,19 +419,17 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
         return f"'{key}' is no key: write a decimal number with a point, as in '2.5ms'"
     if "metric" in known and "." in key:
         return f"'{key}' is a metric and no key: write '{{metric: {key}, min: ...}}'"
-    is_name = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict) and not find_nearest(key, known)
+    is_near = find_nearest(key, known) is not None
+    is_name = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict) and not is_near
     if is_name and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
         return f"'{key}' is a name and no key: write '- {entry}'"
-    if owner is not None and key not in _SYNONYMS and not find_nearest(key, known):
+    if owner is not None and key not in _SYNONYMS and not is_near:
         for name, field in fields_of(owner).items():
             kind = _bare(field.annotation)
             entry_model = _bare(get_args(kind)[0]) if get_origin(kind) is list else None
             if _is_model(entry_model) and key in fields_of(entry_model):
                 return f"'{key}' is a key of an entry of '{name}': write it there"
-    if "version" in known and "params" not in known:
-        # keys of files, which no model has
-        known += ["params", "extends", "include"]
-        if isinstance(below, dict | list) and key not in _SYNONYMS and not find_nearest(key, known):
+        if owner.READ_BEFORE and isinstance(below, dict | list):
             return f"unknown key '{key}'{list_names(known, 'keys here')}; a key of your own is 'x-{key}'"
     if key not in _SYNONYMS:
         return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from mprun.inputs.keys.event import EventEntry
 from mprun.inputs.keys.field import EndAddresses, FileVersion, Name
-from mprun.inputs.keys.file_model import FileModel
+from mprun.inputs.keys.file_model import PREPARED, FileModel
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.openflow import OpenFlowEntry
@@ -27,6 +27,7 @@ class TopologyFile(FileModel):
         ("hosts", "traffic", "capture", "probe", "sample", "expect", "calibrate", "matrix", "repeat"),
         "is a key of experiments: write it in the file that -x names",
     )
+    READ_BEFORE = PREPARED
     version: FileVersion = Field(examples=[1])
     """The version of this format."""
     description: str = ""

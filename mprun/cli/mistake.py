@@ -60,7 +60,8 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     (
         "--metric --metrics",
         "report",
-        "write 'plots: [{metric: bulk.goodput}]' in the experiment of a sweep, '{series: goodput}' in that of a run",
+        "write 'plots: [{metric: bulk.goodput, over: AXIS}]' in the experiment of a sweep, '{series: goodput}' in that "
+        "of a run",
     ),
     ("--last --newest -1 -2", "--output", _NEWEST),
     ("--set --define --var --override", "-p", "-p NAME=VALUE sets a parameter of the files"),

@@ -318,7 +318,8 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
             filled = {1: ["4096", "131072", *sizes], 2: [*sizes, "6291456"]}.get(len(sizes), sizes[:3])
             ordered = sorted(filled, key=int)
             if sizes != ordered or "," in value:
-                message = f"'{value}' is not the least, the first and the largest size: write '{' '.join(ordered)}'"
+                fault = "has commas" if sizes == ordered else "is not the least, the first and the largest size"
+                message = f"'{value}' {fault}: write '{' '.join(ordered)}'"
                 tell = notes.warn if len(value.split()) == 3 and "," not in value else notes.refuse
                 tell(("hosts", host, "sysctl", name), message)
         for link, _ in settings.congestion:
@@ -577,6 +578,7 @@ def check_idle_settings(
     """
     if _has_chosen_protocol(document):
         return
+    is_written = any("congestion" in flow for _, flow in _mappings(document.part("traffic")))
     for key, entry in written.items():
         hosts = find_hosts(key, list(experiment.hosts))
         flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & {*hosts}]
@@ -590,8 +592,8 @@ def check_idle_settings(
                 continue
             write = "write 'protocol: mptcp' for one, or " if "tcp" in protocols else ""
             over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
-            if path[-1] == _CONTROL and over_quic:
-                write = f"write it as 'congestion' of '{over_quic[0]}', or "
+            if path[-1] == _CONTROL and over_quic and not is_written:
+                write = f"write 'congestion' of '{over_quic[0]}' in its place, or "
             message = (
                 f"has no effect: no flow of '{key}' is over {'TCP or ' if is_of_tcp else ''}MPTCP; {write}remove it"
             )

@@ -30,7 +30,8 @@ def _parse_begin(value: object) -> int:
         if len(ends) == 2 and (lasts := TIME.parse(ends[1]) - TIME.parse(ends[0])) > 0:
             ends.append(TIME.render(lasts))
     if len(ends) == 3:
-        raise QuantityError(f"'{value}' is a range: write 'at: {ends[0]}, for: {ends[2]}'")
+        undo = f"to undo a 'state', or a 'set' without 'over', write 'for: {ends[2]}' too"
+        raise QuantityError(f"'{value}' is a range: write 'at: {ends[0]}'; {undo}")
     return TIME.parse(value)
 
 

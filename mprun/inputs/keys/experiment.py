@@ -158,7 +158,7 @@ class MptcpEntry(FileModel):
     """A host's MPTCP settings."""
 
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
-        "congestion": "is no key of 'mptcp': write 'congestion: cubic' in the flow, under 'traffic'",
+        "congestion": "is no key of 'mptcp': write it in the flow, under 'traffic'",
         "backup": "is of a link: write 'backup: true' at the link, in the topology",
     }
     path_manager: spec.PathManagerName = "default"
@@ -394,13 +394,14 @@ class RepeatEntry(FileModel):
         least, most = self.min or LEAST_RUNS, self.max or MOST_RUNS
         if self.until is not None and least > most:
             if self.min is None:
-                yield "max", f"is below {least}, the default of 'min': write 'min: {max(2, most)}' too"
+                yield "max", f"is below {least}, the default of 'min': write 'min: {most}' too"
             elif self.max is None:
                 yield "min", f"is above {most}, the default of 'max': write 'max: {least}' too"
             else:
                 yield "max", f"is below 'min', {least}: swap them"
-        if self.until is not None and self.min is not None and self.min < 2:
-            yield "min", "a single run has no interval: write 2 or more"
+        for name, value in (("min", least), ("max", most)):
+            if self.until is not None and value < 2:
+                yield name, "a single run has no interval: write 2 or more"
         if self.vary is not None and len(set(self.vary)) < len(self.vary):
             yield "vary", "has an entry twice: remove one"
 

@@ -364,6 +364,8 @@ def check(name: str | None, folders: tuple[Path, ...], profile: LabProfile, as_j
             click.echo(f"\n{click.style(lab.name, bold=True)} in {one.folder.resolve()}")
             _show_judgements(one.judgements)
             click.echo(f"\n  {one.held} of {len(one.judgements)} claims hold")
+            for step, reason in one.passed_over:
+                click.echo(prose.wrap(f"a newer run does not count: it {reason}", f"  {step.name}: ", "    "))
             _show_left(lab, one)
     sys.exit(0 if all(one.held == len(one.judgements) for one in grades) else 1)
 

@@ -36,12 +36,14 @@ PREFIX = "xp_"
 class Grade(Frozen):
     """A student's folder: the run of each step that has one, the steps without a run, and the claims.
 
-    left: the steps without a run, each with the reason.
+    - left: the steps without a run, each with the reason.
+    - passed_over: the steps that have a run and a newer one of the same files, each with why that one does not count.
     """
 
     folder: Path
     runs: Mapping[str, RunDirectory]
     left: tuple[tuple[Step, str], ...]
+    passed_over: tuple[tuple[Step, str], ...]
     judgements: tuple[JudgedClaim, ...]
 
     @property
@@ -73,9 +75,15 @@ def grade(lab: Lab, digests: Mapping[str, str], folder: Path) -> Grade:
             others[run.title] = run
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
     left = tuple((step, _say_missing(step, others)) for step in lab.steps if step.name not in runs)
+    passed_over = tuple(
+        (step, _say_missing(step, others))
+        for step in lab.steps
+        if step.name in runs and (other := others.get(_title_of(step))) is not None
+        if run_directory.age(other.path) > run_directory.age(runs[step.name].path)
+    )
     missing = {step.name: reason for step, reason in left}
     measured = {name: measured_by(run) for name, run in runs.items()}
-    return Grade(folder, runs, left, tuple(judge(lab.claims, measured, missing)))
+    return Grade(folder, runs, left, passed_over, tuple(judge(lab.claims, measured, missing)))
 
 
 def digest_of_step(step: Step) -> str:
@@ -107,9 +115,14 @@ def _digest_of(run: RunDirectory) -> str | None:
         return None
 
 
+def _title_of(step: Step) -> str:
+    """Return the title of a run of a step's files."""
+    return f"{step.topology.name}-{step.experiment.name}"
+
+
 def _say_missing(step: Step, others: Mapping[str, RunDirectory]) -> str:
     """Return why a step has no run. others: the newest run of each title that is no step of the lab."""
-    run = others.get(f"{step.topology.name}-{step.experiment.name}")
+    run = others.get(_title_of(step))
     if run is None:
         return NOT_RUN
     if not run.is_complete:

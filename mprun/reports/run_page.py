@@ -89,7 +89,7 @@ def describe(spec: Spec) -> str:
 def _verdict(summary: Summary) -> str:
     verdicts = summary.expectations
     held = sum(verdict.held for verdict in verdicts)
-    said = f"{held} of {len(verdicts)} expectations hold" if verdicts else "nothing was expected"
+    said = f"{held} of {len(verdicts)} expectations hold" if verdicts else "no expectation was judged"
     counts = [(len(summary.messages(kind)), kind) for kind in KINDS]
     words = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
     if not summary.complete:

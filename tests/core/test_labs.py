@@ -284,10 +284,10 @@ def test_each_step_that_is_left_has_a_reason_if_one_has(
     lab = open_lab("01")
     one, other = lab.steps[:2]
     held = JudgedClaim(lab.claims[0], "held")
-    _show_left(lab, Grade(tmp_path, {}, ((one, "was run with other parameters"), (other, NOT_RUN)), (held,)))
+    _show_left(lab, Grade(tmp_path, {}, ((one, "was run with other parameters"), (other, NOT_RUN)), (), (held,)))
     text = capsys.readouterr().out
     assert "2 steps left, which no claim needs; type:" in text
     assert f"{one.name} was run with other parameters" in text
     assert f"{other.name} was not run" in text
-    _show_left(lab, Grade(tmp_path, {}, ((one, NOT_RUN), (other, NOT_RUN)), ()))
+    _show_left(lab, Grade(tmp_path, {}, ((one, NOT_RUN), (other, NOT_RUN)), (), ()))
     assert "was not run" not in capsys.readouterr().out

@@ -145,6 +145,11 @@ def assert_grades(folder: Path, class_: Path) -> None:
     assert grade["held"] == grade["of"]
     assert sorted(grade["runs"]) == ["xp_mptcp", "xp_tcp"]
     assert all(claim["comparisons"] for claim in grade["claims"])
+    topology = folder / "topo.yaml"
+    topology.write_text(topology.read_text().replace("delay: 20ms", "delay: 30ms"))
+    assert call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder).status == 1
+    said = " ".join(call("lab", "check", "01", cwd=folder).out.split())
+    assert "5 of 5 claims hold xp_tcp: a newer run does not count: it was run with a changed topo.yaml" in said
 
 
 def test_a_changed_experiment_is_no_step_of_the_lab(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -179,7 +184,7 @@ def test_a_copy_knows_its_lab(tmp_path: Path) -> None:
     assert "more files" not in made.out
     assert "  cd 02_scheduler\n" in made.out
     # the page names files that no step has
-    assert "  more files   matrix, topo_rebinding\n" in call("lab", "start", "8", cwd=tmp_path).out
+    assert "  more files   cpu, cpu_technologies, " in call("lab", "start", "13", cwd=tmp_path).out
     copy = tmp_path / "02_scheduler"
     again = call("lab", "start", "2", cwd=tmp_path)
     assert again.status == 2

@@ -114,8 +114,7 @@ def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> N
     `may_come`: missing runs have not been made yet.
     """
     for one in statements:
-        is_held = None if one.held is None and may_come else bool(one.held)
-        click.echo(f"  {mark(is_held)} {prose.wrap(one.holds, '    ').lstrip()}")
+        click.echo(f"  {mark(one.is_true(may_come))} {prose.wrap(one.holds, '    ').lstrip()}")
         for sides in one.comparisons:
             left, right = (format_measured(amount, sides.unit) for amount in (sides.left, sides.right))
             click.echo(f"      measured: {left} {sides.operator} {right}")

@@ -96,28 +96,31 @@ def refuse_several(files: FileTrees, cells: Sequence[CellValues]) -> None:
         raise InputError([files.documents()[1].problem(("matrix",), message)])
 
 
-def check_conditions(files: FileTrees, across: Sequence[str], is_sweep: bool) -> None:
-    """Raise InputError for statements about cells that the matrix does not have. across: the statements.
+def check_conditions(files: FileTrees, across: Sequence[str]) -> Iterator[InputProblem]:
+    """Yield a warning for each statement about cells that -p leaves out. across: the statements.
 
-    Parameters may leave out cells that a statement names. In a sweep, a value that an axis does not have replaces all
-    its values.
+    Raises InputError for statements about cells that the matrix does not have.
     """
     if not across:
         return
     document = files.documents()[-1]
     entries = document.part("expect")
     positions = [n for n, entry in enumerate(entries) if "holds" in entry] if isinstance(entries, list) else []
-    own = files.matrix.values({})
-    is_other = any(str(value) not in map(str, own[name]) for name, value in files.fixed.items())
-    among = files.cells() if is_sweep and is_other else (*files.matrix.cells({}), *files.cells())
+    cells = files.cells()
+    among = (*files.matrix.cells({}), *cells)
+    fixed = " ".join(f"-p {name}={spell_scalar(value)}" for name, value in files.fixed.items())
     for n, text in zip(positions, across, strict=True):
-        for reference in parse(text).references():
+        named = [reference.segments[0].conditions for reference in parse(text).references()]
+        for conditions in named:
             try:
-                reason = files.matrix.find_cells(reference.segments[0].conditions, among)
+                reason = files.matrix.find_cells(conditions, among)
             except ExpressionError as error:
                 reason = str(error)
             if reason is not None:
                 document.refuse(("expect", n, "holds"), f"'{text}': {reason}")
+        if not document.problems and any(files.matrix.find_cells(conditions, cells) for conditions in named):
+            message = f"is not judged: {fixed} leaves out cells that '{text}' names"
+            yield document.problem(("expect", n, "holds"), message)
     if document.problems:
         raise InputError(document.problems)
 

@@ -104,7 +104,8 @@ def load(found: FileTrees) -> Loaded:
     """
     cells = found.cells()
     files.refuse_several(found, cells)
-    return _load_first(found, next(iter(cells), ()), is_sweep=False)
+    loaded, _ = _load_first(found, next(iter(cells), ()))
+    return loaded
 
 
 @_Reading
@@ -114,8 +115,9 @@ def load_cells(found: FileTrees) -> tuple[Loaded, ...]:
     The problems are those of the first cell that has any. The first cell has the sources of all.
     """
     first, *others = found.cells()
-    cells = (_load_first(found, first, is_sweep=True), *(_load_advised(found, values) for values in others))
-    problems = list(_find_idle_axes(cells))
+    loaded, problems = _load_first(found, first)
+    cells = (loaded, *(_load_advised(found, values) for values in others))
+    problems += _find_idle_axes(cells)
     if problems and found.strict:
         raise InputError(problems)
     sources = dict.fromkeys(chain.from_iterable(cell.sources for cell in cells))
@@ -245,15 +247,15 @@ def load_topology(
     return load(topology, None, parameters, allowed=allowed).spec.topology
 
 
-def _load_first(found: FileTrees, values: CellValues, is_sweep: bool) -> Loaded:
-    """Check a cell, and what is the same in all cells. Raises InputError."""
+def _load_first(found: FileTrees, values: CellValues) -> tuple[Loaded, list[InputProblem]]:
+    """Check a cell, and what is the same in all cells. Return the warnings of a sweep too. Raises InputError."""
     loaded = _load_advised(found, values)
-    files.check_conditions(found, loaded.spec.experiment.across, is_sweep)
+    warnings = list(files.check_conditions(found, loaded.spec.experiment.across))
     search = loaded.spec.experiment.search
     if search is not None and not found.trees[-1].is_resolved:
         for position, point in list_ends(search):
             _load_point(found, values, point, position)
-    return loaded
+    return loaded, warnings
 
 
 def _load_point(found: FileTrees, values: CellValues, point: Mapping[str, Scalar], position: ValuePath) -> Loaded:

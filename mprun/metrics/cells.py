@@ -35,6 +35,8 @@ from mprun.workloads.tool import percentile
 
 # The status of a sweep that lacks runs.
 INCOMPLETE: Literal["incomplete"] = "incomplete"
+# The result of a statement about values that the matrix has and -p leaves out.
+NOT_JUDGED = "not judged: -p leaves out cells that it names"
 
 
 def column_of(metric: str, symbol: str) -> str:
@@ -141,7 +143,10 @@ def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequenc
 
 def _judge(text: str, cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> StatementResult:
     try:
-        outcome = evaluate(parse(text), lambda reference: find_in_cells(reference, cells, rows))
+        statement = parse(text)
+        if not all(_choose_cells(reference, cells) for reference in statement.references()):
+            return StatementResult(text, None, NOT_JUDGED, left_out=True)
+        outcome = evaluate(statement, lambda reference: find_in_cells(reference, cells, rows))
     except ExpressionError as error:
         return StatementResult(text, None, error.reason)
     comparisons = tuple(
@@ -162,19 +167,23 @@ def find_lacking(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequenc
                 yield f"{reference.text}: {missing} of {len(whole)} runs did not measure it, and are left out"
 
 
+def _choose_cells(reference: Reference, cells: Sequence[SweepCell]) -> list[int]:
+    """Return the numbers of the cells that a name chooses."""
+    conditions = reference.segments[0].conditions
+    return [
+        n
+        for n, one in enumerate(cells)
+        if all(condition.chooses(spell_scalar(one.values.get(condition.key))) for condition in conditions)
+    ]
+
+
 def _choose_runs(
     reference: Reference, cells: Sequence[SweepCell], rows: Sequence[CellRun]
 ) -> tuple[str, list[Summary]]:
     """Return the metric of a name, and the summaries of all runs of the cells that it chooses. Raises UnknownName."""
-    cell, *rest = reference.segments
+    rest = reference.segments[1:]
     refuse_conditions(rest)
-    chosen = [
-        n
-        for n, one in enumerate(cells)
-        if all(condition.chooses(spell_scalar(one.values.get(condition.key))) for condition in cell.conditions)
-    ]
-    if not chosen:
-        raise UnknownName("no cell has these values")
+    chosen = _choose_cells(reference, cells)
     whole = [row.summary for row in rows if row.cell in chosen and row.summary.status != "error"]
     return ".".join(segment.name for segment in rest), whole
 

@@ -158,12 +158,21 @@ class Sides(NamedTuple):
 
 
 class StatementResult(NamedTuple):
-    """A statement across cells. `held`: None if that is not known. `found`: the measured values as text."""
+    """A statement across cells.
+
+    `held`: None if that is not known. `found`: the measured values as text. `left_out`: it names cells that -p leaves
+    out of the sweep, so it is not judged.
+    """
 
     holds: str
     held: bool | None
     found: str = ""
     comparisons: tuple[Sides, ...] = ()
+    left_out: bool = False
+
+    def is_true(self, may_come: bool) -> bool | None:
+        """Return `held`, False if it lacks a metric. None if it is left out, or if missing runs may still come."""
+        return None if self.held is None and (self.left_out or may_come) else bool(self.held)
 
 
 class SweepSummary(NamedTuple):

@@ -145,7 +145,7 @@ def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
             f" {each.operator} ".join(format_measured(amount, each.unit) for amount in (each.left, each.right))
             for each in one.comparisons
         ]
-        held = None if one.held is None and summary.status == INCOMPLETE else bool(one.held)
+        held = one.is_true(summary.status == INCOMPLETE)
         yield ExpectationRow(one.holds, "", "; ".join(sides) or one.found, held)
 
 

@@ -68,7 +68,9 @@ def checks_of_sweep(summary: SweepSummary) -> Iterator[CheckedExpectation]:
             detail = f"held in {verdict.held} of {verdict.of} runs"
             yield CheckedExpectation(group, say_expectation(verdict.bounds), verdict.held == verdict.of, detail)
     for one in summary.statements:
-        yield CheckedExpectation("across cells", one.holds, one.held is True, one.found, one.held is None)
+        held, skipped = one.is_true(may_come=False), one.left_out
+        is_error = one.held is None and not skipped
+        yield CheckedExpectation("across cells", one.holds, held is not False, one.found, is_error, skipped)
 
 
 def checks_of_scripts(verdicts: Mapping[str, Sequence[JudgedScript]]) -> Iterator[CheckedExpectation]:

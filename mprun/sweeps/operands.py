@@ -200,7 +200,8 @@ def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
     record = sweep.record
-    return {one.holds: one.held for one in judge_across(record.across, record.cells, made)}
+    judged = judge_across(record.across, record.cells, made)
+    return {one.holds: one.held for one in judged if not one.left_out}
 
 
 def _kernels(sweep: SweepDirectory) -> dict[str, str]:

@@ -94,7 +94,7 @@ def _sum_up(record: SweepRecord, rows: Sequence[Kept]) -> SweepSummary:
     found = sum_up(cells, rows, [one.needed for one in progress])
     counts = RunCounts(*(sum(getattr(cell.runs, status) for cell in found) for status in RunCounts._fields))
     statements = judge_across(record.across, cells, rows)
-    is_good = not counts.failed and all(statement.held for statement in statements)
+    is_good = not counts.failed and all(one.is_true(may_come=False) is not False for one in statements)
     status: SweepStatus = "error" if counts.error else "passed" if is_good else "failed"
     is_made = all(one.is_whole for one in progress)
     return SweepSummary(

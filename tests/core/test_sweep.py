@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import polars
 import pytest
 
 from mprun.cli import operand
+from mprun.cli.show_sweep import show_sweep
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.inputs.loading import load, load_cells
 from mprun.model.permission import NO_COMMANDS
@@ -25,6 +26,7 @@ from mprun.model.run_summary import MetricValue, Status
 from mprun.model.spec import LinkChange
 from mprun.model.sweep_files import RunCounts, SweepSummary
 from mprun.reports.sweep_page import gather
+from mprun.reports.test_results import checks_of_sweep
 from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory, find_either, title_of
 from mprun.sweeps import study
@@ -32,6 +34,7 @@ from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate
 from mprun.sweeps.execution import Execution, PlacedCells, find_or_create, find_sweep, slots_for
 from mprun.sweeps.local import LocalExecutor
+from mprun.sweeps.operands import measure_operands, read_operands
 from mprun.sweeps.study import Cell
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress, write_summary
 from mprun.sweeps.worker import Job, RunOutcome, settle
@@ -52,10 +55,15 @@ traffic:
 """
 
 
-def make_cells(folder: Path, text: str, experiment: str = EXPERIMENT) -> tuple[Cell, ...]:
+NO_PARAMETERS: Mapping[str, str] = {}
+
+
+def make_cells(
+    folder: Path, text: str, experiment: str = EXPERIMENT, parameters: Mapping[str, str] = NO_PARAMETERS
+) -> tuple[Cell, ...]:
     (folder / "topo.yaml").write_text(TOPOLOGY)
     (folder / "xp.yaml").write_text(experiment + text)
-    loaded = load_cells(folder / "topo", folder / "xp")
+    loaded = load_cells(folder / "topo", folder / "xp", parameters)
     return study.make_cells(loaded, "virtual", "default")
 
 
@@ -324,6 +332,23 @@ def test_interrupted_and_gone_on_with(tmp_path: Path, after: int) -> None:
     assert table_of(again) == table_of(whole)
     assert find_sweep(tmp_path / "runs", PlacedCells(cells, KERNELS), is_finished=False) is None
     assert not list(sweep.path.glob("partial/*"))
+
+
+@pytest.mark.parametrize("value", ["reno", "bbr"])
+def test_a_statement_about_cells_that_a_parameter_leaves_out_is_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    text = "cells[cc=cubic].bulk.goodput > cells[cc=reno].bulk.goodput"
+    cells = make_cells(tmp_path, TWO_BY_THREE + f'expect: [{{holds: "{text}"}}]\n', parameters={"cc": value})
+    (told,) = cells[0].warnings
+    assert told.endswith(f"expect[0].holds: is not judged: -p cc={value} leaves out cells that '{text}' names")
+    sweep = sweep_of(tmp_path, cells)
+    summary = conduct(sweep, cells, FakeExecutor(2, by_seed))
+    assert (summary.status, summary.statements[0].held) == ("passed", None)
+    show_sweep(summary, sweep)
+    assert f"  ? {text}\n" in capsys.readouterr().out
+    assert [(one.held, one.is_skipped, one.is_error) for one in checks_of_sweep(summary)][-1] == (True, True, False)
+    assert not any("holds" in one.expectation for one in measure_operands(read_operands(sweep, sweep), 0.95).expected)
 
 
 @pytest.mark.parametrize("after", [0, 2, 5])

@@ -48,7 +48,11 @@ def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
         options.refuse_confidence(confidence)
         options.restore_tables(found)
     else:
+        from mprun.reports.sweep_figures import tell_figures_of_runs
+
         options.tell_incomplete(found)
+        for text in tell_figures_of_runs(found.record.plots):
+            click.echo(f"note: {text}", err=True)
     return write_report(found, confidence or CONFIDENCE)
 
 

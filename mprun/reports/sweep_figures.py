@@ -65,6 +65,13 @@ def lacking(study: Study, plots: Sequence[Plot]) -> Iterator[str]:
     for plot in plots:
         if plot.metric not in (None, PASSED) and not study.having(plot.metric):
             yield f"no figure of {plot.metric}: no run has it"
+    yield from tell_figures_of_runs(plots)
+
+
+def tell_figures_of_runs(plots: Sequence[Plot]) -> Iterator[str]:
+    """Yield a note if requested plots are figures of a run."""
+    if names := dict.fromkeys(f"'{plot.series or plot.column}'" for plot in plots if plot.metric is None):
+        yield f"no figure of {', '.join(names)} here: over time it is a figure of a run, `mprun report RUN`"
 
 
 def choose(study: Study, metric: str) -> Plot | None:

@@ -149,6 +149,12 @@ def test_metric_that_no_run_has_is_named() -> None:
     assert list(lacking(study(AXES), plots)) == ["no figure of bulk.loss: no run has it"]
 
 
+def test_figures_of_a_run_are_named_in_the_report_of_a_sweep() -> None:
+    plots = [Plot(series="rate"), Plot(table="answers", column="delay")]
+    (note,) = lacking(study(AXES), plots)
+    assert note == "no figure of 'rate', 'delay' here: over time it is a figure of a run, `mprun report RUN`"
+
+
 def test_the_share_of_runs_that_passed_is_a_map() -> None:
     """A cell without any passed run is a zero, and a cell that was left out is empty."""
     plain = study({"cc": AXES["cc"], "path0.rate": AXES["path0.rate"]}, 1)

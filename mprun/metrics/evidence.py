@@ -18,6 +18,7 @@ from mprun.model.agent_report import AgentReport
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.metric import Metrics
+from mprun.model.scalar import Scalar
 from mprun.model.spec import Expectation, Flow
 from mprun.workloads.tool import Portion, Result, SocketSample, Tool, metrics_of
 
@@ -38,6 +39,7 @@ class Evidence(Frozen):
     - warnings: known before the run.
     - calibration: measured before the run; None without a calibration.
     - captured: the content of each capture's file, by the name of the capture.
+    - parameters: the values of the files' parameters and axes.
     """
 
     intent: Intent
@@ -51,6 +53,7 @@ class Evidence(Frozen):
     warnings: Sequence[str] = ()
     calibration: Calibration | None = None
     captured: Mapping[str, CaptureContent] = field(default_factory=dict)
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
     def expects(self, flow: str) -> bool:
         """Return True if the experiment expects something of a flow."""

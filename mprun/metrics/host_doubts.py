@@ -15,13 +15,14 @@ from mprun.metrics.interference import NONE, Interference
 from mprun.metrics.observation import Host, Observation
 from mprun.metrics.path_use import warn_of_ways
 from mprun.metrics.readings import Readings
+from mprun.metrics.subflow import MPTCP_OPENED
 from mprun.metrics.trace_event_tables import warn_of_lost_events
 from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import Intent
 from mprun.model.network import Link
 from mprun.model.path import used_paths
 from mprun.model.span import find_spans
-from mprun.model.spec import LinkChange
+from mprun.model.spec import LinkChange, Mptcp
 from mprun.model.units import TIME
 from mprun.safety.text import name_some
 from mprun.workloads.tool import Result
@@ -56,11 +57,27 @@ def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
             *_warn_of_late_changes(intent, agent),
             *_warn_of_lost_sockets(observation.hosts),
             *warn_of_ways(intent),
+            *_warn_of_idle_settings(evidence),
             *_warn_of_counters(agent),
             *warn_of_lost_events(observation.trace),
         ),
         notes=(*_tell_idle_changes(intent), *(() if evidence.is_simulated else tell_real_links(intent))),
     )
+
+
+def _warn_of_idle_settings(evidence: Evidence) -> Iterator[str]:
+    """Warn of a command over TCP between hosts with settings of MPTCP, if no host opened an MPTCP connection.
+
+    If a parameter chooses TCP, other runs of the files may be over MPTCP.
+    """
+    counters = evidence.agent.counters
+    flow = next((one for one in evidence.intent.traffic if (one.tool, one.protocol) == ("exec", "tcp")), None)
+    if flow is None or "tcp" in evidence.parameters.values():
+        return
+    hosts = [name for name in (flow.source, flow.destination) if evidence.intent.mptcp_of(name) != Mptcp()]
+    if hosts and {*hosts} <= counters.keys() and not any(one.get(MPTCP_OPENED) for one in counters.values()):
+        told = f"'mptcp' of {' and '.join(hosts)} had no effect, as no MPTCP connection was opened"
+        yield f"{flow.name}: {told}: write 'protocol: mptcp'"
 
 
 def _tell_idle_changes(intent: Intent) -> Iterator[str]:

@@ -16,6 +16,9 @@ from mprun.metrics.observation import Tuple4
 from mprun.metrics.readings import Readings, join, measured
 from mprun.model.intent import AddressedFlow
 
+# A host's counter of the connections for which it sent MP_CAPABLE.
+MPTCP_OPENED = "MPTcpExtMPCapableSYNTX"
+
 
 def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
     """Return the subflows of the data connection with the fewest. Fewer than the endpoints allow are a failure."""
@@ -48,7 +51,7 @@ def tell_unopened(flow: AddressedFlow, evidence: Evidence) -> Readings:
     """Warn of a flow of MPTCP whose connections are not looked up, and on whose host nothing opened MPTCP."""
     host = str(flow.options.get("on", flow.source))
     counters = evidence.agent.counters.get(host)
-    if flow.protocol != "mptcp" or counters is None or counters.get("MPTcpExtMPCapableSYNTX"):
+    if flow.protocol != "mptcp" or counters is None or counters.get(MPTCP_OPENED):
         return Readings()
     told = f"{flow.name}: asked for MPTCP, and no MPTCP connection was opened on '{host}'"
     return Readings(warnings=(f"{told}: its command opened plain TCP, or none",))

@@ -271,6 +271,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
         warnings=(*prepared.warnings, *tell_changes(run)),
         calibration=calibration,
         captured=finish_captures(run, plan, network, agent),
+        parameters=request.parameters,
     )
     measured = _measure(run, evidence, _count_lines(run, place))
     run.write_accounts(measured.accounts)

@@ -303,6 +303,32 @@ def test_a_command_that_opens_no_mptcp_is_told(opened: int, protocol: Protocol, 
 
 
 @pytest.mark.parametrize(
+    ("opened", "protocol", "parameters", "scheduler", "warned"),
+    [
+        (0, "tcp", {"scheduler": "roundrobin"}, "roundrobin", 1),
+        (1, "tcp", {}, "roundrobin", 0),
+        (0, "mptcp", {}, "roundrobin", 0),
+        (0, "tcp", {"protocol": "tcp"}, "roundrobin", 0),
+        (0, "tcp", {}, "default", 0),
+    ],
+)
+def test_settings_of_mptcp_that_a_command_does_not_use_are_told(
+    opened: int, protocol: Protocol, parameters: dict[str, str], scheduler: str, warned: int
+) -> None:
+    """Schedulers of a command over plain TCP were compared without a word."""
+    one = flow(tool="exec", protocol=protocol)
+    asked = replace(INTENT, traffic=(one,), hosts={one.source: HostSpec(mptcp=Mptcp(scheduler=scheduler))})
+    record = agent(
+        processes={one.name: Ended(0, False, "flow", (one.name,), 0, 1)},
+        counters={one.source: counters(MPCapableSYNTX=opened), one.destination: {}},
+        zero_ns=0,
+    )
+    summary = measure(Evidence(asked, record, Observation(), lambda *_: "", parameters=parameters)).summary
+    told = f"{one.name}: 'mptcp' of {one.source} had no effect, as no MPTCP connection was opened: write 'protocol: mp"
+    assert sum(text.startswith(told) for text in summary.warnings) == warned
+
+
+@pytest.mark.parametrize(
     "printed", ["begin\n  0  0 --:--:--\r100  0 --:--:--\rno such host\r\n", "begin\nno such host\r"]
 )
 def test_an_error_has_no_lines_that_a_program_overwrote(printed: str) -> None:

@@ -272,7 +272,7 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
     operands, compared = pair.operands, pair.compared
     for letter, name in zip("AB", operands.names, strict=True):
         click.echo(f"{letter}  {options.spell_path(Path(name))}")
-    brief = list(effect.say_briefly(compared, pair.expected))
+    brief = list(effect.say_briefly(compared, pair.expected, operands.shown))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
     if brief:
@@ -301,9 +301,10 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
         click.echo(prose.wrap(text, "  ", "    "))
     intervals = [one for one in compared if one.difference is not None and one.tendency != "same"]
     if intervals:
+        by_chance = len(intervals) * (1 - confidence)
         text = (
             f"▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
-            f"such comparisons {len(intervals) * (1 - confidence):.1f} come out ▲ or ▼ by chance alone"
+            f"such comparisons {by_chance:.{1 if by_chance >= 0.1 else 2}f} come out ▲ or ▼ by chance alone"
         )
         click.echo("\n" + prose.wrap(text, "  "))
     elif any(one.tendency == "unknown" and None not in (one.first, one.second) for one in compared):

@@ -130,7 +130,7 @@ def _say_incomplete(pairs: Sequence[SidePair]) -> str:
 
 def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator[Tile]:
     """Yield the main differences of two sides. side: follows the name of a metric."""
-    for metric, changes, total in effect.choose_changed(pair.compared, pair.expected):
+    for metric, changes, total in effect.choose_changed(pair.compared, pair.expected, pair.operands.shown):
         change, note = effect.say_range(changes, total)
         if note:
             yield Tile(metric + side, change, note)

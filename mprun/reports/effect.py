@@ -98,16 +98,17 @@ def _rank(one: ComparedMetric) -> tuple[int, float]:
 
 
 def choose_changed(
-    compared: Sequence[ComparedMetric], expected: Sequence[Expected]
+    compared: Sequence[ComparedMetric], expected: Sequence[Expected], shown: Sequence[str] = ()
 ) -> list[tuple[str, list[ComparedMetric], int]]:
     """Return the main metrics that clearly differ: the name, the cells that differ, and the number of all cells.
 
-    Those with an expectation come first.
+    Those that the files show (shown) and those with an expectation come first.
     """
     by_metric = gather((one.metric, one) for one in compared if None not in (one.first, one.second))
     changed = {metric: _find_changes(own) for metric, own in by_metric.items()}
     changed = {metric: changes for metric, changes in changed.items() if changes}
-    asked = [name for name in dict.fromkeys(str(one.expectation.get("metric")) for one in expected) if name in changed]
+    named = dict.fromkeys((*shown, *(str(one.expectation.get("metric")) for one in expected)))
+    asked = [name for name in named if name in changed]
     main = [*asked, *(name for name in choose_main(list(changed), asked) if name not in asked)]
     main = [name for name in main if name in asked or not is_secondary(name)]
     others = [name for name in changed if name not in main and not is_secondary(name)]
@@ -115,9 +116,11 @@ def choose_changed(
     return [(metric, changed[metric], len(by_metric[metric])) for metric in [*main, *others][:MOST_MAIN]]
 
 
-def say_briefly(compared: Sequence[ComparedMetric], expected: Sequence[Expected]) -> Iterator[str]:
+def say_briefly(
+    compared: Sequence[ComparedMetric], expected: Sequence[Expected], shown: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield a line for each of the main metrics that clearly differ: by how much, and in how many cells."""
-    for metric, changes, total in choose_changed(compared, expected):
+    for metric, changes, total in choose_changed(compared, expected, shown):
         yield plain(f"{metric}: {' '.join(filter(None, say_range(changes, total)))}")
 
 

@@ -60,6 +60,12 @@ class Operands(Frozen):
     sources: tuple[ResultDirectory, ...] = ()
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """The metrics that the files of sweeps ask to show."""
+        sweeps = [one for one in self.sources if isinstance(one, SweepDirectory)]
+        return tuple(dict.fromkeys(name for one in sweeps for name in one.record.show))
+
+    @property
     def unmatched(self) -> list[tuple[Mapping[str, Any], int]]:
         """The cells that only one side has, each with the number of the side."""
         return list(unmatched(*self.cells))

@@ -33,8 +33,10 @@ from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
 from mprun.reports.metrics import format_mean
 from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
-from mprun.sweeps.operands import Operands, SidePair
+from mprun.storage.sweep_directory import SweepDirectory
+from mprun.sweeps.operands import Operands, SidePair, read_operands
 from mprun.workloads import iperf3, reqres
+from tests.hostile import make_sweep
 from tests.summaries import PASSED, make_cell
 
 
@@ -323,10 +325,23 @@ def test_the_answer_comes_first() -> None:
     ]
     asked = Expected({}, {"metric": "get.delay.p95", "maximum": 0.015}, (1, 1), (0, 1))
     assert next(say_briefly(compared, [asked])) == "get.delay.p95: +100.00%"
+    assert next(say_briefly(compared, [asked], ["get.mine"])) == "get.mine: +200.00%"
     assert [one.metric for one in order_by_effect(compared) if one.values["cell"] == 1] == [
         # the change from nearly nothing has no size, and does not come first
         *("get.mine", "get.delay.p95", "get.bytes", "get.goodput", "get.share.path0", "get.lost"),
     ]
+
+
+def test_a_comparison_begins_with_what_the_files_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It left out these metrics if more than five others differed, and told of 0.0 differences by chance."""
+    sweep = SweepDirectory(make_sweep(tmp_path))
+    with sweep.held():
+        sweep.change_record(sweep.record._replace(show=("get.mine",)))
+    compared = [change("get.goodput", 10e6, 11.4e6, "bit/s", 1), change("get.mine", 1, 3, "1", 1)]
+    show_pair(SidePair(read_operands(sweep, sweep), compared, []), show_all=False, confidence=0.99)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2].strip() == "get.mine: +200.00%"
+    assert "of 2 such comparisons 0.02 come out" in " ".join(map(str.strip, printed))
 
 
 def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:

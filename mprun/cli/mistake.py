@@ -187,11 +187,14 @@ def _advise_extra(text: str, command: click.Command, context: click.Context) -> 
         return f"write '--columns {','.join([*columns, *text.split()])}'"
     if first in _SENTENCES:
         return _SENTENCES[first]
-    is_result = first.startswith("latest") or os.path.isdir(first)
+    parent = str(context.params.get("parent") or "")
+    is_result = first.startswith("latest") or any(map(os.path.isdir, (first, os.path.join(parent, first))))
     if not is_result and (target := name_target(command, text)):
         return f"write '{target}'"
     if is_result and command.name == "compare":
         return "`mprun report A B C` compares more than two"
+    if is_result and command.name == "bundle":
+        return "a bundle holds one run or sweep: write a command for each"
     if "-x" in {name for one in command.params for name in one.opts} and _is_file(first):
         return "a command takes one topology and one experiment: write a command for each other file"
     if command.name == "show" and "." in first:

@@ -307,7 +307,12 @@ class Document:
                 self._filled[path] = parse(text).names
                 return parameters.render(text)
             except TemplateProblem as error:
-                self.refuse(path, str(error))
+                # few files have commands of their own
+                from mprun.workloads.own_program import PLACEHOLDERS
+
+                names = self._filled.get(path, set()) - parameters.values.keys()
+                own = next((one for one in PLACEHOLDERS if one in names and {"command", "server"} & {*path}), None)
+                self.refuse(path, f"no parameter '{own}': write '{{{own}}}'" if own else str(error))
                 return UNREADABLE
         # the words of a command are in a list, and have placeholders in single braces; other texts mean themselves
         may_mean = isinstance(path[-1], str) and not {"environment", "title", "description"} & {*path}

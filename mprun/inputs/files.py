@@ -161,9 +161,14 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
 
 
 def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProblem]:
-    """Yield the problems of a document, each with the parameters of the command line that gave its value."""
+    """Yield the problems of a document, each with the parameters of the command line that gave its value.
+
+    A problem that may follow from flows that were replaced says so.
+    """
     parameters = {name: text for name, text in files.parameters.items() if name not in files.matrix.names}
     for problem in document.problems:
+        if document.tree.replaced and problem.message.startswith(("no flow ", "names no tool")):
+            problem = replace(problem, message=f"{problem.message}; {document.tree.replaced}")
         given = name_givers(problem, document, parameters) or _name_axes(problem, document, files)
         yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
 

@@ -53,6 +53,7 @@ class FileTree(Frozen):
 
     `is_resolved`: the file is one that a run wrote, with all defaults and derived values.
     `older_keys`: the key on each line of the files of the older format.
+    `replaced`: the text that a file's flows replace those of the file that it builds on; empty if they do not.
     `allowed`: the rights that the command line gives to these files.
     `examined`, `texts`: the attachments of a run by path and name, and the texts of the files that values name. All
     cells and seeds share them, also if such a file changes during a sweep.
@@ -66,6 +67,7 @@ class FileTree(Frozen):
     allowed: Permissions = NONE
     is_resolved: bool = False
     older_keys: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    replaced: str = ""
     examined: dict[tuple[Path, str | None], Attachment] = field(default_factory=dict, compare=False)
     texts: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -88,7 +90,16 @@ def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_
         reading.problems += error.found
     files = tuple(reading.files) or (name,)
     warnings, is_resolved = tuple(reading.warnings), reading.is_resolved
-    return FileTree(name, root, files, tuple(reading.problems), warnings, allowed, is_resolved, reading.older_keys)
+    problems, older = tuple(reading.problems), reading.older_keys
+    return FileTree(name, root, files, problems, warnings, allowed, is_resolved, older, reading.replaced)
+
+
+def _tell_replaced(base: MappingNode, own: MappingNode) -> str:
+    """Return a text if a file has flows in place of those of the file that it builds on; else an empty one."""
+    found = [value for root in (own, base) for key, value in root.value if key.value == "traffic"]
+    if len(found) < 2 or not all(isinstance(one, SequenceNode) for one in found):
+        return ""
+    return f"'traffic' of {found[0].start_mark.name} replaces that of {found[1].start_mark.name}"
 
 
 def find(given: Path | str) -> str:
@@ -199,6 +210,7 @@ class _Reading:
         self.problems: list[InputProblem] = []
         self.warnings: list[InputProblem] = []
         self.older_keys: dict[tuple[str, int], str] = {}
+        self.replaced = ""
         self.files: list[str] = []
         self.is_whole = True
         self.is_resolved = False
@@ -238,6 +250,7 @@ class _Reading:
             if base is not None:
                 below = base if below is None else self._merge(below, base)
         if below is not None:
+            self.replaced = _tell_replaced(below, result) or self.replaced
             result = self._merge(below, result)
         self._done[actual] = result
         return result

@@ -110,6 +110,9 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
         from mprun.workloads.own_program import doubt_word
 
         is_built = (*path[:-2], "build", 0) in words
+        products = {one for place, one in words.items() if place[-2] == "build" and place[-1] != 0}
+        if path[-1] == 0 and path[-2] != "build" and word in {*products, *(one.name for one in attached)}:
+            document.warn((*position, *path), f"'{word}' is looked for in PATH only: write './{word}'")
         document.warn_of_hidden((*position, *path), word, [one.name for one in attached], is_built)
         command = [one for place, one in words.items() if place[:-1] == path[:-1]]
         if warning := doubt_word(command, int(path[-1]), bool(attached)):

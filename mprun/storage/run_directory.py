@@ -577,6 +577,8 @@ def find(parent: Path, name: str) -> RunDirectory:
         few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
         hint = f"did you mean '{above / near}'?" if near else few
         raise SpecError(f"no run '{name}' here or in {parent}; {hint}")
+    if Path(f"{name}.zip").is_file():
+        raise SpecError(f"no run '{name}' here or in {parent}: did you mean '{name}.zip'?")
     if runs := list_runs(parent):
         links = [LATEST] if (parent / LATEST).exists() else []
         near = find_nearest(name, [*links, *(run.name for run in runs)])

@@ -40,6 +40,8 @@ METRICS = {
 }
 
 KEY_LOG = "keys.log"
+# The names by which a host means itself.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Entry(own_program.AttachedEntry):
@@ -113,6 +115,10 @@ class Entry(own_program.AttachedEntry):
 
     def find_doubts(self) -> Iterator[KeyProblem]:
         yield from super().find_doubts()
+        if self.on is None and self.source != self.destination:
+            for n, word in enumerate(self.command):
+                if word in LOOPBACK:
+                    yield ("command", n), f"'{word}' is '{self.source}' itself: write '{{destination}}'"
         if self.server is None and "port" not in self.model_fields_set:
             for n, word in enumerate(self.command):
                 if "{port}" in word:

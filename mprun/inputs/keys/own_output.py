@@ -45,7 +45,10 @@ def _parse_regex(value: object) -> str:
         polars.Series([""]).str.extract(value, 0)
     except polars.exceptions.ComputeError as error:
         reasons = (line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: "))
-        raise ValueError(f"is no regular expression that can be searched: {next(reasons, 'it is too large')}") from None
+        reason = next(reasons, "it is too large")
+        if reason.startswith("look-around"):
+            reason += ": write the value as a group, as in 'latency: ([0-9.]+) ms'"
+        raise ValueError(f"is no regular expression that can be searched: {reason}") from None
     return value
 
 

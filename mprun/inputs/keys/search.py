@@ -56,7 +56,7 @@ class SearchEntry(FileModel):
     factor of 10 or more, and else equal differences. A list has values without an order."""
     violate: str = Field(examples=["bulk.goodput >= 0.9 * tcp.bulk.goodput"])
     """The statement that should hold at every point. `CONTROL.METRIC` is a metric of a control run."""
-    control: Controls = Field(examples=[{"tcp": {"mptcp": False}, "old": {"kernel": "default"}}])
+    control: Controls = Field(examples=[{"old": {"kernel": "default"}}])
     """Runs at the same point that show that the conditions are not the cause: by name, the parameters and properties of
     links that they change, or the kernel that runs them. The name of an axis as value stands for the value of this
     axis."""

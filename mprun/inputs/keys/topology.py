@@ -54,7 +54,9 @@ class NodeEntry(FileModel):
 class LinkEntry(LinkProperties):
     """A link between two nodes."""
 
-    ELSEWHERE = dict.fromkeys(("from", "to"), "is no key: write both ends, as in 'between: [client, router]'")
+    ELSEWHERE = LinkProperties.ELSEWHERE | dict.fromkeys(
+        ("from", "to"), "is no key: write both ends, as in 'between: [client, router]'"
+    )
     name: Name | None = None
     """The name of the link in events, paths and metrics. Default: both ends, as in client-router."""
     between: list[Name] = Field(examples=[["client", "router"]], min_length=2, max_length=2)

@@ -333,7 +333,7 @@ def test_the_answer_comes_first() -> None:
 
 
 def test_a_comparison_begins_with_what_the_files_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It left out these metrics if more than five others differed, and told of 0.0 differences by chance."""
+    """The head left out these metrics if five others differed, and the end named 0.0 differences by chance."""
     sweep = SweepDirectory(make_sweep(tmp_path))
     with sweep.held():
         sweep.change_record(sweep.record._replace(show=("get.mine",)))

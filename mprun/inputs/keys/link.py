@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -153,7 +153,7 @@ def _refuse_queue(queue: Queue, rate: int, frame_bytes: int) -> dict[ValuePath, 
 class LinkProperties(DirectionProperties):
     """Rate, delay, loss and all other properties of a link."""
 
-    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+    ELSEWHERE = {
         key: f"is an event: write 'events: [{{link: NAME, {key}: ...}}]'" for key in ("trace", "schedule")
     }
     profile: ProfileName | None = Field(None, examples=["4g-lte"])

@@ -310,7 +310,7 @@ class Document:
                 # few files have commands of their own
                 from mprun.workloads.own_program import PLACEHOLDERS
 
-                names = self._filled.get(path, set()) - parameters.values.keys()
+                names = {*self._filled.get(path, ())} - parameters.values.keys()
                 own = next((one for one in PLACEHOLDERS if one in names and {"command", "server"} & {*path}), None)
                 self.refuse(path, f"no parameter '{own}': write '{{{own}}}'" if own else str(error))
                 return UNREADABLE

@@ -153,9 +153,7 @@ def _refuse_queue(queue: Queue, rate: int, frame_bytes: int) -> dict[ValuePath, 
 class LinkProperties(DirectionProperties):
     """Rate, delay, loss and all other properties of a link."""
 
-    ELSEWHERE = {
-        key: f"is an event: write 'events: [{{link: NAME, {key}: ...}}]'" for key in ("trace", "schedule")
-    }
+    ELSEWHERE = dict.fromkeys(("trace",), "is an event: write 'events: [{link: NAME, trace: ...}]'")
     profile: ProfileName | None = Field(None, examples=["4g-lte"])
     """A named set of properties. Forward is the uplink. Other keys of the link override the profile."""
     mtu: Annotated[int, MTU] = DEFAULT_MTU

@@ -442,8 +442,8 @@ _UNQUOTED = re.compile(r"[:,\[]\s*\{\{|^\s*-\s*\{\{")
 
 # A key and its value without a colon and a space between them.
 _NO_COLON = re.compile(r"\s*(?:- )?(\w+)(?::| *= *| +)([^:\s].*)")
-# A quote of printed text where a value begins: after a dash, a key, or in brackets.
-_QUOTE = re.compile("(?:^\\s*(?:- +)?(?:[^:]*: +)?|[\\[{](?:.*[:,] )?\\s*)([\u2018-\u201f])")
+# Quotes of printed text.
+_QUOTE = re.compile("[\u2018-\u201f]")
 # A key with a value of one word, and another key on the same line.
 _TWO_KEYS = re.compile(r"\s*(?:- )?(\w+): +[^\s:'\"{\[]+ +(\w+): .*")
 # An entry of a list without a space after its dash.
@@ -484,8 +484,8 @@ def parse(text: str, name: str) -> Node:
             raise _refusal(name, message, number) from None
         if number and _line(text, number).lstrip()[:1] in ("{", "["):
             raise _refusal(name, "has no '- ', with which each entry of a list begins: write it", number) from None
-        if odd := _QUOTE.search(_line(text, line_number).partition(" #")[0]):
-            problem = f"'{odd[1]}' is no quote"
+        if quote := _find_quote(_line(text, line_number).partition(" #")[0]):
+            problem = f"'{quote}' is no quote"
         elif _UNQUOTED.search(_line(text, line_number)):
             problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
         elif "{%" in _line(text, line_number):
@@ -505,6 +505,17 @@ def parse(text: str, name: str) -> Node:
     if root is None:
         raise _refusal(name, _EMPTY)
     return root
+
+
+def _find_quote(line: str) -> str:
+    """Return the first quote of printed text with which a value begins; empty without one."""
+    for odd in _QUOTE.finditer(line):
+        before = line[: odd.start()].rstrip()
+        in_brackets = "[" in before or "{" in before
+        is_value = before.endswith((":", ",")) if in_brackets else before.endswith(":") and before.count(":") == 1
+        if is_value or before.endswith(("[", "{")) or before.lstrip() in ("", "-"):
+            return odd.group()
+    return ""
 
 
 def _find_uneven(text: str, number: int) -> str:

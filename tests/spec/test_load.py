@@ -278,6 +278,8 @@ def test_a_repeated_event_without_effect_is_told_once(tmp_path: Path) -> None:
     warnings = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").warnings
     assert [warning.removeprefix(f"{tmp_path}/") for warning in warnings] == [
         "topo.yaml:6: events[0].set: has no effect: link 'client-r1' has these values already at 1s",
+        "topo.yaml:7: events[1].every: has no effect: a repetition sets what holds already; write 'for' for a change "
+        "that ends",
         "topo.yaml:8: events[2].set: has no effect: link 'r1-server' has these values already at 5s",
     ]
 

@@ -275,7 +275,8 @@ def test_runs_repeat(run: Callable[..., Result], mprun: Callable[..., Result], f
 def test_iperf3_over_the_kernels_sctp(run: Callable[..., Result]) -> None:
     result = run("tool: iperf3, protocol: sctp, duration: 5s")
     assert 15 < mbit(result) < 20 * 1452 / 1514
-    assert result.summary["warnings"] == []
+    # the settings of MPTCP are those of the other tests
+    assert all("path_manager: has no effect" in one for one in result.summary["warnings"])
     # at the sender too, one packet on the wire is one packet in the capture, whose link header takes 20 bytes
     argv = ["tshark", "-r", str(result.run / "pcap" / "client.pcap"), "-T", "fields", "-e", "frame.len"]
     lengths = [int(line) for line in subprocess.run(argv, capture_output=True, check=True).stdout.split()]

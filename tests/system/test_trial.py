@@ -89,7 +89,7 @@ def test_a_value_that_a_sysctl_refuses(mprun: Callable[..., Result], tmp_path: P
     result = validate(mprun, tmp_path, SYSCTL="tcp_rmem: big, net.ipv4.tcp_sack")
     assert result.status == 2
     assert "sysctl.net.ipv4.tcp_rmem: 'big' is no value of this sysctl for kernel 'default'" in result.err
-    right = validate(mprun, tmp_path, SYSCTL="tcp_rmem: 4096 20000 100000, net.ipv4.tcp_sack")
+    right = validate(mprun, tmp_path, SYSCTL="tcp_wmem: 4096 20000 100000, net.ipv4.tcp_sack")
     assert (right.status, right.err) == (0, "")
 
 

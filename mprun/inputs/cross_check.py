@@ -273,6 +273,12 @@ def _find_senders(host: str, flows: Sequence[spec.Flow]) -> list[str]:
     return [flow.source if flow.destination == host else flow.destination for flow in flows]
 
 
+def _find_receivers(host: str, flows: Sequence[spec.Flow]) -> list[str]:
+    """Return the receivers of flows of a host that only sends; none if it receives data, or if this is not known."""
+    known = [receiver for receiver in map(receiver_of, flows) if receiver not in (None, host)]
+    return known if len(known) == len(flows) else []
+
+
 def _explain_idle_scheduler(host: str, experiment: spec.ExperimentSpec) -> str | None:
     """Return a warning if a host only receives and no sender has the host's scheduler; else None."""
     scheduler = experiment.mptcp_of(host).scheduler
@@ -373,13 +379,12 @@ def _check_buffers(
     flows: those of this host.
     """
     filled = [flow for flow in flows if flow.protocol in ("tcp", "mptcp")]
-    peers = {flow.source if flow.destination == host else flow.destination: flow.name for flow in filled}
-    for name, does in zip(spec.BUFFERS, ("sends", "receives"), strict=True):
-        own = {receiver_of(flow) == host if does == "sends" else receiver_of(flow) in peers for flow in filled}
-        given = [settings, *(experiment.hosts.get(peer) for peer in peers)]
-        if own != {True} or [one for one in given if one and name in dict(one.sysctl)] != [settings]:
+    ends = (("sends", _find_senders(host, filled)), ("receives", _find_receivers(host, filled)))
+    for name, (does, peers) in zip(spec.BUFFERS, ends, strict=True):
+        given = [settings, *(experiment.hosts.get(peer) for peer in dict.fromkeys(peers))]
+        if not peers or [one for one in given if one and name in dict(one.sysctl)] != [settings]:
             continue
-        peer, flow_name = next(iter(peers.items()))
+        peer, flow_name = next(iter(dict(zip(peers, (flow.name for flow in filled), strict=True)).items()))
         message = f"is for what '{host}' {does}, and '{peer}' {does} the data of '{flow_name}': write it for '{peer}'"
         notes.warn(("hosts", host, "sysctl", name), message)
 

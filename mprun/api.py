@@ -30,8 +30,9 @@ from mprun.model.scalar import spell_scalar
 from mprun.runs.place import choose_place_of
 from mprun.runs.runner import make_request, read_inputs, run_request
 from mprun.safety.folder import Folder
+from mprun.storage.look_up import find_either
 from mprun.storage.run_directory import FROM_CAPTURES, RunDirectory
-from mprun.storage.sweep_directory import SweepDirectory, find_either
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
 if TYPE_CHECKING:

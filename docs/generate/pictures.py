@@ -23,7 +23,8 @@ from mprun.labs.definition import Lab
 from mprun.machine.packaged import find_labs
 from mprun.reports.chart import WIDE, paint
 from mprun.reports.run_charts import charts_of
-from mprun.storage.run_directory import RunDirectory, find
+from mprun.storage.look_up import find_run
+from mprun.storage.run_directory import RunDirectory
 
 _SHOWN = re.compile(r"\]\((pictures/(\w+)\.([\w-]+)\.svg)\)")
 _MADE = re.compile(rb"<!-- make pictures, matplotlib (\S+) -->")
@@ -81,7 +82,7 @@ def run_step(lab: Lab, command: str, parent: Path) -> RunDirectory:
     done = subprocess.run([sys.executable, "-m", "mprun", *files], capture_output=True, text=True)
     if done.returncode != 0:
         raise ValueError(f"{command}: {done.stderr[-2000:]}{done.stdout[-2000:]}")
-    return find(parent, "latest")
+    return find_run(parent, "latest")
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:

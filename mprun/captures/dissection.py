@@ -28,7 +28,8 @@ from mprun.machine.version import code_digest
 from mprun.model.intent import Intent
 from mprun.model.run_summary import CaptureFacts
 from mprun.model.spec import Capture
-from mprun.storage.run_directory import RunDirectory, read_table
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.table import read_table
 
 if TYPE_CHECKING:
     import polars

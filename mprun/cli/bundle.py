@@ -11,8 +11,8 @@ from mprun.cli import options
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_either
 from mprun.cli.progress import Bar
-from mprun.storage.run_directory import readable
 from mprun.storage.sweep_directory import SweepDirectory
+from mprun.storage.table import readable
 
 _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".xz", ".7z")
 

@@ -119,48 +119,48 @@ def complete_parameters(context: click.Context, _parameter: click.Parameter, inc
 
 def complete_metrics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the metrics of the run, or of the first run of the sweep, that is named first. Default: the newest run."""
-    from mprun.storage import run_directory, sweep_directory
+    from mprun.storage import look_up
 
     parent, named = _parent(context), _first_argument(context) or "latest"
     found: list[str] = []
     with _UNREADABLE:
-        found += run_directory.find(parent, named).summary().metrics
+        found += look_up.find_run(parent, named).summary().metrics
     with _UNREADABLE:
-        for kept in islice(sweep_directory.find(parent, named).runs(), 1):
+        for kept in islice(look_up.find_sweep(parent, named).runs(), 1):
             found += kept.summary.metrics
     return _offer(incomplete, dict.fromkeys(found, ""))
 
 
 def complete_values(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the parameters and metrics of the newest run, after the last comma of a list of names."""
-    from mprun.storage import run_directory
+    from mprun.storage import look_up
 
     before, comma, last = incomplete.rpartition(",")
     names = ["name", "status", "engine", "seed"]
     with _UNREADABLE:
-        run = run_directory.find(_parent(context), "latest")
+        run = look_up.find_run(_parent(context), "latest")
         names += [*run.environment().parameters, *run.summary().metrics]
     return _offer(incomplete, {f"{before}{comma}{name}": "" for name in names if name.startswith(last)})
 
 
 def complete_counters(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of the kernel's counters in the run that is named first. Default: the newest run."""
-    from mprun.storage import run_directory
+    from mprun.storage import look_up
 
     names: set[str] = set()
     with _UNREADABLE:
-        report = run_directory.find(_parent(context), str(context.params.get("name") or "latest")).agent_report()
+        report = look_up.find_run(_parent(context), str(context.params.get("name") or "latest")).agent_report()
         names.update(*report.counters.values(), *report.counters_before.values())
     return _offer(incomplete, dict.fromkeys(sorted(names), ""))
 
 
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the axes of the sweep that is named first."""
-    from mprun.storage import sweep_directory
+    from mprun.storage import look_up
 
     axes: tuple[str, ...] = ()
     with _UNREADABLE:
-        axes = sweep_directory.find(_parent(context), _first_argument(context)).record.axes
+        axes = look_up.find_sweep(_parent(context), _first_argument(context)).record.axes
     return _offer(incomplete, dict.fromkeys(axes, ""))
 
 

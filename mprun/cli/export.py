@@ -16,8 +16,8 @@ from mprun.errors import MprunError, SpecError
 from mprun.model.problem import name_nearest
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
-from mprun.storage.run_directory import RunDirectory, readable
-from mprun.storage.table import writing
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.table import readable, writing
 
 if TYPE_CHECKING:
     from polars import LazyFrame

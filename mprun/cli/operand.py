@@ -40,16 +40,16 @@ class Operand(Frozen):
 
 def find_either(parent: Path, name: str) -> ResultDirectory:
     """Return a sweep or a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun.storage import sweep_directory
+    from mprun.storage import look_up
 
-    return _find(parent, name, sweep_directory.find_either)[0]
+    return _find(parent, name, look_up.find_either)[0]
 
 
 def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun.storage import run_directory
+    from mprun.storage import look_up
 
-    return _find(parent, name, run_directory.find)[0]
+    return _find(parent, name, look_up.find_run)[0]
 
 
 def find_exact_run(parent: Path, name: str) -> RunDirectory:
@@ -69,11 +69,11 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 
 
 def _open_operand(parent: Path, name: str, opened: contextlib.ExitStack) -> Operand:
-    from mprun.storage import sweep_directory
+    from mprun.storage import look_up
 
     if Path(name).is_file():
         return _find_bundle(name, opened)
-    source, title = _find(parent, name, sweep_directory.find_either)
+    source, title = _find(parent, name, look_up.find_either)
     return Operand(source, str(source.path), title)
 
 

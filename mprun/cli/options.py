@@ -641,7 +641,7 @@ def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
     """
     if not run.has_tables:
         from mprun.runs import runner
-        from mprun.storage.run_directory import readable
+        from mprun.storage.table import readable
 
         try:
             with readable(run.path):

@@ -44,10 +44,10 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     from mprun.captures.dissection import dissect
     from mprun.cli.operand import find_run
     from mprun.cli.progress import Bar
-    from mprun.storage import run_directory
+    from mprun.storage.table import readable
 
     run = find_run(parent, name)
-    with run_directory.readable(run.path), Bar() as bar:
+    with readable(run.path), Bar() as bar:
         found = dissect(
             run, bar.show, [(one.removesuffix(".pcap"), other.removesuffix(".pcap")) for one, other in pairs]
         )

@@ -53,10 +53,10 @@ def _read_plan(name: str) -> Plan:
     from mprun.cli.operand import find_run
     from mprun.safety.folder import Folder
     from mprun.safety.text import make_printable
-    from mprun.storage import run_directory
+    from mprun.storage.table import readable
 
     path = Path(name)
-    with run_directory.readable(path):
+    with readable(path):
         if path.is_file():
             try:
                 return Plan.from_json(make_printable(Folder(path.parent).read_json(path.name)))

@@ -14,8 +14,9 @@ from mprun.cli.operand import find_either, open_operands
 from mprun.cli.progress import Bar
 from mprun.machine import invoking_user
 from mprun.metrics.statistics import CONFIDENCE
-from mprun.storage.run_directory import RunDirectory, readable
+from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import ResultDirectory
+from mprun.storage.table import readable
 
 
 @click.command("report")

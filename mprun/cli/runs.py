@@ -120,7 +120,8 @@ def list_(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
-    from mprun.storage.sweep_directory import SweepDirectory, find_either
+    from mprun.storage.look_up import find_either
+    from mprun.storage.sweep_directory import SweepDirectory
 
     try:
         chosen = [find_either(parent, name) for name in names]

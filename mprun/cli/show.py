@@ -13,7 +13,8 @@ from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
 from mprun.model.units import format_measured
-from mprun.storage.run_directory import RunDirectory, readable
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.table import readable
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import Summary

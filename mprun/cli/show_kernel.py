@@ -17,7 +17,8 @@ from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.model.problem import name_nearest
 from mprun.model.trace_event_name import event_of
-from mprun.storage.run_directory import RunDirectory, reading
+from mprun.storage.damage import reading
+from mprun.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars

@@ -14,7 +14,8 @@ from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.safety.text import plain
-from mprun.storage.run_directory import RunDirectory, read_table
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.table import read_table
 
 if TYPE_CHECKING:
     from mprun.questions.why import Explained

@@ -20,7 +20,8 @@ from mprun.model.units import TIME, QuantityError
 from mprun.runs.difference import first_difference
 from mprun.runs.repetition import repeat
 from mprun.statements.expression import ExpressionError, parse
-from mprun.storage.run_directory import RunDirectory, reading
+from mprun.storage.damage import reading
+from mprun.storage.run_directory import RunDirectory
 
 
 class StopMoment(Frozen):

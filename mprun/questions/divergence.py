@@ -23,7 +23,8 @@ from mprun.model.trace_event_name import event_of
 from mprun.model.units import NS_PER_S
 from mprun.reports.metrics import choose_main
 from mprun.safety.text import plain
-from mprun.storage.run_directory import RunDirectory, reading
+from mprun.storage.damage import reading
+from mprun.storage.run_directory import RunDirectory
 
 # The most lines of each packet, and the most counters.
 MOST_LINES = 12

@@ -27,8 +27,9 @@ from mprun.questions.faulted_run import FaultedRun, find_end, read_causes
 from mprun.questions.packet_choice import Fault, Packet, find_headings, list_packets, watch
 from mprun.runs import runner
 from mprun.runs.place import Place
-from mprun.storage.run_directory import RunDirectory, read_table
+from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory
+from mprun.storage.table import read_table
 from mprun.sweeps import study
 from mprun.sweeps.study import Cell, as_case
 

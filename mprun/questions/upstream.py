@@ -22,7 +22,8 @@ from mprun.reports.metrics import choose_main
 from mprun.runs.provenance import list_makers
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
-from mprun.storage.run_directory import RunDirectory, reading
+from mprun.storage.damage import reading
+from mprun.storage.run_directory import RunDirectory
 
 REPORT, COUNTERS, KERNEL_LOG = "report.txt", "nstat.txt", "kernel-log.txt"
 # The files of the control run are in a folder of this name, or have this word before their name.

@@ -24,7 +24,8 @@ from mprun.reports.run_charts import read_data
 from mprun.reports.run_page import WORDS
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
-from mprun.storage.run_directory import COMPARISON_PREFIX, RunDirectory, write_page
+from mprun.storage.output_directory import write_page
+from mprun.storage.run_directory import COMPARISON_PREFIX, RunDirectory
 from mprun.sweeps.operands import SidePair
 
 # The most rows of a table. A sweep may have many thousands, which `mprun compare --json` prints.

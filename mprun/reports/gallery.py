@@ -17,7 +17,7 @@ from mprun.reports.figure import Chart, to_csv
 from mprun.reports.page import Picture
 from mprun.safety.cell import write_rows
 from mprun.safety.text import untaken
-from mprun.storage.run_directory import FIGURES
+from mprun.storage.output_directory import FIGURES
 
 _WIDTH = re.compile(r'<svg width="([0-9.]+)pt"')
 # A drawing up to this width leaves room for a figure beside it, on a page of 1100 pixels or more.

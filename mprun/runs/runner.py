@@ -50,14 +50,8 @@ from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
 from mprun.runs.place import Place, refuse_commands
 from mprun.safety.text import name_some
-from mprun.storage.run_directory import (
-    DAMAGE,
-    RESOLVED_EXPERIMENT,
-    RESOLVED_TOPOLOGY,
-    RunDirectory,
-    name_error,
-    reading,
-)
+from mprun.storage.damage import DAMAGE, name_error, reading
+from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 
 CALIBRATION = "calibration.json"
 CHANGED_INPUTS = "its inputs were changed after the run"

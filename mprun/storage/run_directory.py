@@ -27,27 +27,25 @@ runs/<time>-<topology>-<experiment>-<digest8>/
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import functools
 import os
 import re
 import shutil
-import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from mprun.errors import MachineError, MprunError, RunError, SpecError, explain_machine
+from mprun.errors import MprunError
 from mprun.machine import invoking_user
-from mprun.model.codec import PLAIN, JsonProblem
-from mprun.model.problem import find_nearest, name_nearest
+from mprun.model.codec import PLAIN
+from mprun.model.problem import name_nearest
 from mprun.model.run_files import Phase, RunEnvironment, StepRecord, Stops
 from mprun.model.run_summary import Summary
-from mprun.safety.folder import Folder, UnsafeError, parse_json
-from mprun.safety.text import make_printable, name_some, plain, printable
-from mprun.storage.table import is_of_polars, open_table, pack, writing
+from mprun.safety.folder import Folder, parse_json
+from mprun.storage.damage import damaged
+from mprun.storage.output_directory import INCOMPLETE, OutputDirectory, making_in, point, second_of, take_name
+from mprun.storage.table import read_table, writing
 
 if TYPE_CHECKING:
     import polars
@@ -55,19 +53,11 @@ if TYPE_CHECKING:
     from mprun.machine.changed_files import FileChanges
     from mprun.model.agent_report import AgentReport
     from mprun.model.plan import Plan
-    from mprun.model.sweep_files import SweepSummary
-
-T = TypeVar("T")
-OutputT = TypeVar("OutputT", bound="OutputDirectory")
 
 LATEST = "latest"
-# Fewer names than this are listed in a message.
-FEW = 6
 RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT = "resolved-topology.yaml", "resolved-experiment.yaml"
-FIGURES = "figures"
 # The beginnings of the names of folders beside the runs: a page of the published figures of a lab, and a comparison.
 PAGE_PREFIX, COMPARISON_PREFIX = "figures-", "comparison-"
-INCOMPLETE = "incomplete"
 MOST_STEPS_BYTES = 256 << 20
 MOST_OUTPUT_BYTES = 512 << 20
 # Smaller than the blocks that malloc(3) takes from the system and gives back each time.
@@ -76,155 +66,6 @@ PIECE_BYTES = 64 << 10
 KERNEL_LOG = "kernel_log"
 # Tables that are made from the captures on demand: of what a repetition must reproduce these are no part.
 FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
-
-
-# The errors of flock(2) on a file system that has no locks.
-_WITHOUT_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-# The beginning of the name of a run or a sweep.
-_SECOND = re.compile(r"\d{8}-\d{6}(?=-)")
-
-
-class OutputDirectory:
-    """The directory of a run or a sweep. Only `folder` opens its files: a stranger or a program may have made them.
-
-    - NAME: the form of the name that it is made with, with the title and the beginning of the digest.
-    - RECORD: a file that each has.
-    - IS_NAMED_FIRST: it gets its name before its record.
-    - LOCK: a file that is locked as long as a process works on it.
-    """
-
-    NAME: ClassVar[re.Pattern[str]]
-    RECORD: ClassVar[str]
-    LOCK: ClassVar[str]
-    IS_NAMED_FIRST: ClassVar[bool] = False
-
-    def __init__(self, folder: Path | Folder) -> None:
-        self.folder = folder if isinstance(folder, Folder) else Folder(folder)
-        self.path = self.folder.path
-
-    @classmethod
-    def is_at(cls, path: Path) -> bool:
-        """Return whether a path is listed: a directory with a record, whatever its name, or one that will get it."""
-        name = path.name
-        # a name with other characters cannot be typed, and a terminal may obey it
-        is_foreign = path.is_symlink() or name.startswith(".") or not name.isprintable()
-        is_begun = cls.IS_NAMED_FIRST and cls.NAME.match(name)
-        return not is_foreign and (bool(is_begun) or has_record(cls, path))
-
-    @property
-    def name(self) -> str:
-        """The name of the directory. Of a run in a sweep, it is only the number of the repetition."""
-        return self.path.name
-
-    @property
-    def short_digest(self) -> str:
-        """The first 8 digits of the digest, from the name; empty if the name has none."""
-        match = self.NAME.match(self.name)
-        return match["digest"] if match else ""
-
-    @property
-    def is_held(self) -> bool:
-        """True if a process is working on it."""
-        try:
-            with self.folder.locked(self.LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB, create=False):
-                return False
-        except BlockingIOError:
-            return True
-        except (OSError, UnsafeError):
-            return False
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock during the block, if the file system has locks. Raises RunError if another process holds it."""
-        with contextlib.ExitStack() as holding:
-            try:
-                holding.enter_context(self.folder.locked(self.LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            except BlockingIOError:
-                raise RunError(f"{self.path}: another mprun is running this {self._kind()}") from None
-            except OSError as error:
-                if error.errno not in _WITHOUT_LOCKS:
-                    raise
-            yield
-
-    @classmethod
-    def _kind(cls) -> str:
-        return cls.__name__.removesuffix("Directory").lower()
-
-    def has(self, name: str) -> bool:
-        """Return whether a regular file of this name exists, such as `plan.json`."""
-        return self.folder.has(name)
-
-    def read(self, name: str, form: type[T]) -> T:
-        """Return a JSON file as a value of the type `form`. Raises MprunError if the file is missing or damaged."""
-        return self._decode(name, lambda: self.folder.read_json(name), lambda value: PLAIN.decode(form, value))
-
-    def _decode(self, name: str, read: Callable[[], Any], decode: Callable[[Any], T]) -> T:
-        """Return a file as `decode` converts what is read. The file's texts are made printable first."""
-        try:
-            value = make_printable(read())
-        except (FileNotFoundError, NotADirectoryError):
-            raise self.tell_missing(name) from None
-        except ValueError as error:
-            raise damaged(self.path / name, str(error)) from None
-        try:
-            return decode(value)
-        except JsonProblem as problem:
-            raise damaged(self.path / name, f"{plain(problem)[:200]} is not of its form") from None
-
-    def tell_missing(self, name: str) -> MprunError:
-        """Return the error for a file that does not exist: the run or sweep ended before it, or it was removed."""
-        kind = self._kind()
-        is_lost = self.has("summary.json") or (kind == "run" and not self.has(INCOMPLETE))
-        why = "the file is missing" if is_lost else f"the {kind} did not get so far"
-        return MprunError(f"{self.path}: no {name}: {why}")
-
-    def inputs(self) -> dict[str, str]:
-        """Return the text of each file in `inputs`, by name."""
-        names = [one for one in self.folder.find("inputs/*") if one.isprintable()]
-        return {one.partition("/")[2]: printable(self.folder.read_text(one)) for one in names}
-
-    def write_summary(self, summary: Summary | SweepSummary) -> None:
-        """Write `summary.json`, completely or not at all."""
-        self.folder.write_json("summary.json", summary.to_json())
-
-    def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
-        """Write each table as `tables/<name>.parquet`, completely or not at all.
-
-        A table is a frame, or its columns as for `make_frame`.
-        """
-        if not tables:
-            return
-        import polars
-
-        self.folder.make("tables")
-        for name, table in tables.items():
-            frame = table if isinstance(table, polars.DataFrame) else make_frame(table)
-            self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
-
-    def find_table(self, name: str) -> polars.LazyFrame | None:
-        """Return a table by its name; None if it does not exist. Its content is read only when it is used.
-
-        Raises MprunError if the table is damaged.
-        """
-        file = f"tables/{name}.parquet"
-        return read_table(self.folder, file) if self.has(file) else None
-
-    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """Write the page of the report, and replace its figures. Return the path of the page.
-
-        figures: the content of each figure by its file name.
-        """
-        return write_page(self.folder, page, figures)
-
-    def _remove(self, name: str, list_left: Callable[[Path], Sequence[OutputDirectory]]) -> None:
-        """Delete the directory. A link of this name that pointed at it then points at the newest that is left."""
-        shutil.rmtree(self.path)
-        parent = self.path.parent
-        link = parent / name
-        if link.is_symlink() and os.readlink(link) == self.name:
-            link.unlink()
-            if left := list_left(parent):
-                point(link, left[-1].name)
 
 
 class RunDirectory(OutputDirectory):
@@ -544,165 +385,8 @@ class RunDirectory(OutputDirectory):
                     yield name
 
 
-def find(parent: Path, name: str) -> RunDirectory:
-    """Return a run by its path, its name, the beginning of its name, its digest, or `latest`.
-
-    parent: the folder of runs. Raises SpecError if no run or several runs match.
-    """
-    if found := find_named((RunDirectory,), parent, name, list_runs):
-        return found
-    for candidate in (Path(name), parent / name):
-        if (candidate / "sweep.json").is_file():
-            raise SpecError(f"{name} is a sweep: name one of its runs, as in {candidate}/runs/CELL/1")
-        if (candidate / "inputs").is_dir():
-            record = "sweep.json" if (candidate / "runs").is_dir() else "plan.json"
-            raise damaged(candidate / record, "the file is missing")
-        if candidate.exists():
-            # few operands are no result, and the import is expensive
-            import zipfile
-
-            if candidate.is_file() and zipfile.is_zipfile(candidate):
-                raise SpecError(f"{name} is a bundle: `mprun verify {name}` makes its runs again")
-            is_named_so = candidate.suffix == ".zip"
-            what = "has no plan.json" if candidate.is_dir() else "is no bundle" if is_named_so else "is a file"
-            inside = [str(candidate / one) for one in _list_inside(candidate, "plan.json")]
-            remedy = f"name a run in it: {name_some(inside, 5)}" if inside else "name the directory of a run or a sweep"
-            raise SpecError(f"{name} {what}: {remedy}")
-    if "/" in name or name.endswith(".zip"):
-        above = Path(name).parent
-        there = _list_inside(above, "*.json") if "/" in name else []
-        archives = Folder(above).find("*.zip") if above.is_dir() else []
-        bundles = {one.partition(".")[0]: one for one in archives}
-        near = find_nearest(Path(name).name, there) or bundles.get(find_nearest(Path(name).stem, [*bundles]) or "")
-        few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
-        hint = f"did you mean '{above / near}'?" if near else few
-        raise SpecError(f"no run '{name}' here or in {parent}; {hint}")
-    if Path(f"{name}.zip").is_file():
-        raise SpecError(f"no run '{name}' here or in {parent}: did you mean '{name}.zip'?")
-    if runs := list_runs(parent):
-        links = [LATEST] if (parent / LATEST).exists() else []
-        near = find_nearest(name, [*links, *(run.name for run in runs)])
-        advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
-        if name == LATEST:
-            advice = f"this link is missing or leads to no run; the newest run is {runs[-1].name}"
-        elif name == "latest-sweep":
-            advice = "there is no sweep: `mprun sweep` makes one"
-    elif sweeps := Folder(parent).find("*-sweep/sweep.json"):
-        count = f"{len(sweeps)} sweep{'' if len(sweeps) == 1 else 's'}"
-        advice = f"{parent} has {count}: {name_some([one.partition('/')[0] for one in sweeps], 4)}"
-    elif below := _list_below(Path()):
-        advice = f"there are runs in {', '.join(map(str, below[:4]))}: add -o {below[0]}"
-    elif not parent.exists() and parent != Path("runs"):
-        advice = f"there is no folder {parent}: name the folder of the runs with -o"
-    else:
-        advice = "there are no runs: make one with `mprun -t TOPOLOGY -x EXPERIMENT`, or use -o"
-    raise SpecError(f"no run '{name}' here or in {parent}; {advice}")
-
-
-def find_named(
-    kinds: Sequence[type[OutputT]], parent: Path, name: str, list_known: Callable[[Path], Sequence[OutputT]]
-) -> OutputT | None:
-    """Return a run or a sweep by its path, its name, the beginning of its name, or its digest; None if none matches.
-
-    list_known: lists those in `parent`. Raises SpecError if several match.
-    """
-    for candidate in (Path(name), parent / name):
-        for kind in kinds:
-            if has_record(kind, candidate):
-                return kind(candidate.resolve())
-    matches = [one for one in list_known(parent) if one.name.startswith(name) or one.short_digest == name]
-    if len(matches) > 1:
-        what = " or ".join(dict.fromkeys(one._kind() for one in matches))
-        listed = name_some([one.name for one in matches], 5)
-        raise SpecError(f"'{name}' means more than one {what}: write one of {listed}")
-    return matches[0] if matches else None
-
-
-def has_record(kind: type[OutputDirectory], path: Path) -> bool:
-    """Return whether a path is the directory of a run or of a sweep."""
-    try:
-        return Folder(path).has(kind.RECORD)
-    except (OSError, ValueError):
-        return False
-
-
-def _list_inside(folder: Path, record: str) -> list[str]:
-    """Return the names of the runs and sweeps in a folder, in order. record: the pattern of their files."""
-    records = Folder(folder).find(f"*/{record}") if folder.is_dir() else []
-    kept = [one.split("/") for one in records if not one.startswith(".")]
-    return list(dict.fromkeys(name for name, file in kept if file in ("plan.json", "sweep.json")))
-
-
 def _stem(name: str) -> str:
     return name.rpartition("/")[2].rpartition(".")[0]
-
-
-def damaged(
-    path: Path, reason: str, mend: str = "run it again, or take the directory from where it came"
-) -> MprunError:
-    """Return the error for a file that is damaged. Its last part, `mend`, is the remedy for the user."""
-    return MprunError(f"{path}: damaged: {reason.splitlines()[0] if reason else 'not whole'}: {mend}")
-
-
-# What a reader ends in whose file is damaged.
-DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn an error that a damaged file causes in its reader into an MprunError that names the file."""
-    try:
-        yield
-    except DAMAGE as error:
-        raise damaged(path, name_error(error)) from error
-
-
-def name_error(error: Exception) -> str:
-    """Return an error that a damaged file may have caused in its reader, for a message."""
-    return plain(f"{type(error).__name__}: {error}")[:200]
-
-
-@contextlib.contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn an error of polars in the block into an MprunError that names the run's tables.
-
-    Polars reads the content of a table only when the table is used. So damage may show as late as in a drawing.
-
-    path: the directory of the run.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if not is_of_polars(error) or explain_machine(error):
-            raise
-        remedy = f"remove {path / 'tables'}: `mprun show` makes again what it held"
-        raise damaged(path / "tables", plain(error)[:200], remedy) from error
-
-
-def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
-    """Write `report.html` in a folder, and replace its figures. Return the path of the page.
-
-    figures: the content of each figure by its file name.
-    """
-    folder.remove_tree(FIGURES)
-    folder.make(FIGURES)
-    for name, content in figures.items():
-        folder.write_bytes(f"{FIGURES}/{name}", content)
-    folder.write_text("report.html", page)
-    return folder.path / "report.html"
-
-
-def read_table(folder: Folder, name: str) -> polars.LazyFrame:
-    """Return a table, checked against its form. The content is read from the file only when it is used.
-
-    Raises FileNotFoundError, or MprunError if the table is damaged.
-    """
-    try:
-        with folder.open(name) as file:
-            return open_table(file, _stem(name), folder.size(name))
-    except ValueError as error:
-        remedy = f"remove {folder.path / 'tables'}: `mprun show` makes again what it held"
-        raise damaged(folder.path / name, plain(error)[:200], remedy) from None
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:
@@ -710,23 +394,6 @@ def list_runs(parent: Path) -> list[RunDirectory]:
     if not parent.is_dir():
         return []
     return [RunDirectory(path) for path in sorted(filter(RunDirectory.is_at, parent.iterdir()), key=age)]
-
-
-def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
-    """Return a frame of columns of equal length, each of one type. None stands for a missing value."""
-    import polars
-
-    return polars.DataFrame({name: _of_one_type(values) for name, values in columns.items()})
-
-
-def _of_one_type(values: list[Any]) -> list[Any]:
-    """Return values of one type: whole numbers become fractions beside fractions, and all values text beside text."""
-    there = [value for value in values if value is not None]
-    if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
-        return [None if value is None else str(value) for value in values]
-    if any(isinstance(value, float) for value in there):
-        return [None if value is None else float(value) for value in values]
-    return values
 
 
 def age(path: Path) -> tuple[str, int, str]:
@@ -739,73 +406,3 @@ def age(path: Path) -> tuple[str, int, str]:
     except OSError:
         planned_ns = 0
     return second_of(path.name, planned_ns), planned_ns, path.name
-
-
-def second_of(name: str, recorded_ns: int) -> str:
-    """Return the second in which a run or a sweep began. A name that the user gave has none: then it is the record's.
-
-    recorded_ns: the time of the record.
-    """
-    match = _SECOND.match(name)
-    return match[0] if match else time.strftime("%Y%m%d-%H%M%S", time.localtime(recorded_ns / 1e9))
-
-
-def _list_below(parent: Path) -> list[Path]:
-    """Return the folders of runs of the folders in `parent`, such as those of the parts of a lab."""
-    found = []
-    for one in sorted(parent.iterdir()):
-        with contextlib.suppress(OSError):
-            found += [one / "runs"] if list_runs(one / "runs") else []
-    return found
-
-
-@contextlib.contextmanager
-def making_in(parent: Path, latest: str) -> Iterator[None]:
-    """Make the folder of results, in which the block makes another. Raises MachineError if one cannot be made.
-
-    latest: the link to the newest result.
-    """
-    try:
-        invoking_user.make_folder(parent)
-        refuse_taken(parent / latest)
-        yield
-    except (FileExistsError, FileNotFoundError) as error:
-        raise MachineError(f"no directory '{parent}' can be made there: give another with -o") from error
-    except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES):
-            raise
-        reason = os.strerror(error.errno).lower()
-        raise MachineError(f"{parent}: cannot be written: {reason}: give another with -o") from error
-
-
-def take_name(parent: Path, stem: str, suffix: str, take: Callable[[Path], object]) -> Path:
-    """Take the first free name of STEM, STEM.1 and so on. Return its path. take: raises OSError if the path exists."""
-    number = 0
-    while True:
-        path = parent / f"{stem}{f'.{number}' if number else ''}{suffix}"
-        try:
-            take(path)
-        except OSError:
-            if not path.exists():
-                raise
-            number += 1
-        else:
-            return path
-
-
-def refuse_taken(link: Path) -> None:
-    """Raise MachineError if a folder or a file, such as a copy of a link's target, has the name of a link."""
-    if link.exists() and not link.is_symlink():
-        what = "folder" if link.is_dir() else "file"
-        raise MachineError(f"{link}: is a {what}, and mprun makes a link of this name: rename or remove it")
-
-
-def point(link: Path, target: str) -> None:
-    """Point a symbolic link at another target in one step, so that a reader always finds a target."""
-    refuse_taken(link)
-    temporary = link.with_name(f".{link.name}-{os.urandom(8).hex()}")
-    temporary.symlink_to(target)
-    try:
-        temporary.replace(link)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -32,13 +32,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mprun.errors import MprunError, SpecError
+from mprun.errors import MprunError
 from mprun.model.cell_run import CellRun
 from mprun.model.codec import PLAIN
 from mprun.model.scalar import spell_values
 from mprun.safety.folder import Folder, UnsafeError
-from mprun.storage import run_directory, signature
-from mprun.storage.run_directory import OutputDirectory, RunDirectory
+from mprun.storage import signature
+from mprun.storage.output_directory import OutputDirectory, making_in, point, second_of, take_name
+from mprun.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     import polars
@@ -82,7 +83,7 @@ class SweepDirectory(OutputDirectory):
     def create(cls, parent: Path, record: SweepRecord, inputs: Mapping[str, str]) -> SweepDirectory:
         """Create a sweep under `parent`. It appears complete or not at all."""
         made = parent / f".sweep-{os.urandom(8).hex()}"
-        with run_directory.making_in(parent, LATEST):
+        with making_in(parent, LATEST):
             made.mkdir()
         for stale in parent.glob(".sweep-*"):
             if time.time() - stale.stat().st_mtime > STALE_S:
@@ -94,7 +95,7 @@ class SweepDirectory(OutputDirectory):
         folder.make("runs")
         folder.write_json("sweep.json", record.to_json())
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{record.title}-{record.digest[:8]}"
-        sweep = cls(run_directory.take_name(parent, stem, "-sweep", made.rename))
+        sweep = cls(take_name(parent, stem, "-sweep", made.rename))
         sweep.become_latest()
         return sweep
 
@@ -105,7 +106,7 @@ class SweepDirectory(OutputDirectory):
 
     def become_latest(self) -> None:
         """Point `latest-sweep` at this sweep."""
-        run_directory.point(self.path.parent / LATEST, self.name)
+        point(self.path.parent / LATEST, self.name)
 
     @property
     def record(self) -> SweepRecord:
@@ -260,49 +261,12 @@ def runs_by_place(source: ResultDirectory) -> dict[str, RunDirectory]:
     return {ALONE: source} if isinstance(source, RunDirectory) else {kept.directory: kept.run for kept in source.runs()}
 
 
-def find(parent: Path, name: str) -> SweepDirectory:
-    """Return a sweep by path, by name, by the beginning of its name or digest, or by `latest-sweep`.
-
-    Raises SpecError.
-    """
-    if found := run_directory.find_named((SweepDirectory,), parent, name, list_sweeps):
-        return found
-    raise SpecError(f"no sweep '{name}' here or in {parent}")
-
-
-def find_either(parent: Path, name: str) -> ResultDirectory:
-    """Return a sweep or a run, by any of their names. `latest` is the one with the newest results. Raises SpecError."""
-    newest: list[ResultDirectory] = []
-    if name == run_directory.LATEST:
-        for look, word in ((run_directory.find, name), (find, LATEST)):
-            try:
-                newest.append(look(parent, word))
-            except SpecError:
-                # a link to a run that was removed: an older result is not the newest one
-                if word == name and os.path.lexists(parent / word):
-                    raise
-    if newest:
-        return max(newest, key=_find_age)
-    kinds: Sequence[type[ResultDirectory]] = (SweepDirectory, RunDirectory)
-    return run_directory.find_named(kinds, parent, name, _list_all) or run_directory.find(parent, name)
-
-
-def _list_all(parent: Path) -> list[ResultDirectory]:
-    return [*run_directory.list_runs(parent), *list_sweeps(parent)]
-
-
-def _find_age(found: ResultDirectory) -> int:
-    """Return the time at which a run or a sweep wrote its results, in ns; until then, the time of its record."""
-    names = ("summary.json", "plan.json", "sweep.json")
-    return found.folder.stat(next(name for name in names if found.has(name))).st_mtime_ns
-
-
 def list_sweeps(parent: Path) -> list[SweepDirectory]:
     """Return the sweeps under `parent`, oldest first."""
     if not parent.is_dir():
         return []
     found = [SweepDirectory(path) for path in filter(SweepDirectory.is_at, parent.iterdir())]
-    return sorted(found, key=lambda one: (run_directory.second_of(one.name, one.recorded_ns), one.name))
+    return sorted(found, key=lambda one: (second_of(one.name, one.recorded_ns), one.name))
 
 
 def title_of(run: RunDirectory) -> str:

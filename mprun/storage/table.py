@@ -11,16 +11,19 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mprun.errors import MprunError, explain_machine
 from mprun.model.table_columns import find_column_problem, never_null
-from mprun.safety.text import UNPRINTABLE
+from mprun.safety.text import UNPRINTABLE, plain
+from mprun.storage.damage import damaged
 
 if TYPE_CHECKING:
     import polars
+
+    from mprun.safety.folder import Folder
 
 # A value takes at most 16 bytes in memory. A table of samples has at most 2 values for each byte of its file. Only a
 # large file may contain more than MOST_CELLS values.
@@ -84,6 +87,53 @@ def writing(path: Path) -> Iterator[None]:
 def is_of_polars(error: BaseException) -> bool:
     """Return whether an error comes from polars. A panic in polars is a BaseException and no Exception."""
     return type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime")
+
+
+def read_table(folder: Folder, name: str) -> polars.LazyFrame:
+    """Return a table, checked against its form. The content is read from the file only when it is used.
+
+    Raises FileNotFoundError, or MprunError if the table is damaged.
+    """
+    try:
+        with folder.open(name) as file:
+            return open_table(file, Path(name).stem, folder.size(name))
+    except ValueError as error:
+        remedy = f"remove {folder.path / 'tables'}: `mprun show` makes again what it held"
+        raise damaged(folder.path / name, plain(error)[:200], remedy) from None
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn an error of polars in the block into an MprunError that names the run's tables.
+
+    Polars reads the content of a table only when the table is used. So damage may show as late as in a drawing.
+
+    path: the directory of the run.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not is_of_polars(error) or explain_machine(error):
+            raise
+        remedy = f"remove {path / 'tables'}: `mprun show` makes again what it held"
+        raise damaged(path / "tables", plain(error)[:200], remedy) from error
+
+
+def make_frame(columns: Mapping[str, list[Any]]) -> polars.DataFrame:
+    """Return a frame of columns of equal length, each of one type. None stands for a missing value."""
+    import polars
+
+    return polars.DataFrame({name: _of_one_type(values) for name, values in columns.items()})
+
+
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Return values of one type: whole numbers become fractions beside fractions, and all values text beside text."""
+    there = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in there) or len({isinstance(value, bool) for value in there}) > 1:
+        return [None if value is None else str(value) for value in values]
+    if any(isinstance(value, float) for value in there):
+        return [None if value is None else float(value) for value in values]
+    return values
 
 
 def _find_problem(name: str, table: polars.LazyFrame, size_bytes: int) -> str | None:

@@ -16,8 +16,8 @@ from mprun.metrics.cells import INCOMPLETE, doubt, find_lacking, judge_across, s
 from mprun.model.cell_run import CellRun
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.provenance import list_programs
-from mprun.storage.run_directory import make_frame
 from mprun.storage.sweep_directory import Kept, SweepDirectory
+from mprun.storage.table import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
 
 if TYPE_CHECKING:

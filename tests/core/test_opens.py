@@ -67,6 +67,8 @@ OPENED_ELSEWHERE = {
     "labs/course/contents.py": "lists the links of a copy that it has made",
     "storage/sweep_directory.py": "the user's folder for results; a new folder in it",
     "storage/run_directory.py": "the user's folder for results; a new folder in it",
+    "storage/output_directory.py": "the user's folder for results, and a link in it",
+    "storage/look_up.py": "lists folders of runs",
     "storage/index/database.py": "the user's cache",
     "storage/index/listed.py": "lists the user's folder for results",
     "questions/repository.py": "names of files in a user's git directory; mprun.safety.folder opens them",
@@ -78,14 +80,9 @@ OPENED_ELSEWHERE = {
 }
 # Rooms that may use only the calls named here.
 ONLY = {
-    "storage/run_directory.py": {
-        "path.mkdir",
-        "parent.iterdir",
-        "shutil.rmtree",
-        "temporary.symlink_to",
-        "temporary.unlink",
-        "link.unlink",
-    },
+    "storage/run_directory.py": {"path.mkdir", "parent.iterdir", "link.unlink"},
+    "storage/output_directory.py": {"shutil.rmtree", "temporary.symlink_to", "temporary.unlink", "link.unlink"},
+    "storage/look_up.py": {"parent.iterdir"},
     "storage/sweep_directory.py": {"parent.glob", "shutil.rmtree", "made.mkdir", "parent.iterdir"},
     "sweeps/cluster.py": {"directory.mkdir"},
     "bundles/archive.py": {"archive.open"},

@@ -22,8 +22,9 @@ from mprun.errors import MachineError, RunError
 from mprun.machine.scratch import scratch
 from mprun.model.problem import list_names
 from mprun.runs.difference import first_difference
-from mprun.storage.run_directory import RunDirectory, make_frame
+from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory
+from mprun.storage.table import make_frame
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import call, call_verb, copy_run, make_sweep
 

@@ -27,8 +27,9 @@ from mprun.model.spec import LinkChange
 from mprun.model.sweep_files import RunCounts, SweepSummary
 from mprun.reports.sweep_page import gather
 from mprun.reports.test_results import checks_of_sweep
+from mprun.storage.look_up import find_either
 from mprun.storage.run_directory import RunDirectory
-from mprun.storage.sweep_directory import SweepDirectory, find_either, title_of
+from mprun.storage.sweep_directory import SweepDirectory, title_of
 from mprun.sweeps import study
 from mprun.sweeps.cluster import differences
 from mprun.sweeps.estimate import estimate

@@ -16,7 +16,8 @@ from mprun.engines import real
 from mprun.engines.debugger import Debugger
 from mprun.errors import MachineError
 from mprun.kernel.store import SYMBOLS
-from mprun.storage.run_directory import RunDirectory, read_table
+from mprun.storage.run_directory import RunDirectory
+from mprun.storage.table import read_table
 from tests.scenes import copy_kernel
 from tests.system.conftest import SHORT, Result, call, environment
 

@@ -26,7 +26,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.run_summary import MetricValue
 from mprun.model.scalar import Scalar
 from mprun.storage.index.listed import DirectoryKind, FoundDirectory, ListedEntry, Scan, read
-from mprun.storage.run_directory import second_of
+from mprun.storage.output_directory import second_of
 
 T = TypeVar("T")
 

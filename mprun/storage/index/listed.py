@@ -17,7 +17,8 @@ from mprun.model.scalar import Scalar
 from mprun.model.sweep_files import SweepSummary
 from mprun.safety.folder import Folder
 from mprun.safety.text import plain
-from mprun.storage.run_directory import COMPARISON_PREFIX, INCOMPLETE, PAGE_PREFIX, RunDirectory
+from mprun.storage.output_directory import INCOMPLETE
+from mprun.storage.run_directory import COMPARISON_PREFIX, PAGE_PREFIX, RunDirectory
 from mprun.storage.sweep_directory import NUMBER, SweepDirectory
 
 S = TypeVar("S", Summary, SweepSummary)

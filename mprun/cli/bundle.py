@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import options
+from mprun.cli import operand, options
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_either
 from mprun.cli.progress import Bar
@@ -43,9 +43,9 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     url = "" if licence is None else find_licence(licence)
     found = find_either(parent, name)
     if isinstance(found, SweepDirectory):
-        options.tell_incomplete(found)
+        operand.tell_incomplete(found)
     else:
-        options.restore_tables(found)
+        operand.restore_tables(found)
     write_report(found)
     is_replaced = target is not None and target.exists()
     with readable(found.path), Bar() as bar:

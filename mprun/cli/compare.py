@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, prose
+from mprun.cli import operand, options, output, prose, spelling
 from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, open_operands
 from mprun.cli.output import emit, mark
@@ -124,7 +124,7 @@ def command(
         compared = effect.order_by_effect(pair.compared) if sort == "effect" else pair.compared
         _show(replace(pair, compared=compared), show_all, level)
         if divergence is not None:
-            show_divergence(divergence, options.spell_path(sides[0].path), pair.compared)
+            show_divergence(divergence, spelling.spell_path(sides[0].path), pair.compared)
         for text in reasons:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
@@ -132,7 +132,7 @@ def command(
         if page is not None:
             click.echo(page)
     if is_shown and page is not None:
-        options.launch(page)
+        output.launch(page)
     if verdicts.is_wanted:
         verdicts.write(f"{operands.names[0]} against {operands.names[1]}", _checks(pair, bound))
     sys.exit(0 if status == "passed" else 1)
@@ -152,7 +152,7 @@ def write_comparison(
         names = name_sides([one.source for one in named], [one.title for one in named])
     for one in named:
         if isinstance(one.source, RunDirectory):
-            options.restore_tables(one.source)
+            operand.restore_tables(one.source)
     with Bar() as bar:
         return make_comparison(parent, pairs, names, reasons, bar.show)
 
@@ -160,7 +160,7 @@ def write_comparison(
 def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
     """Print a note if a run or a sweep is compared with itself. who: the sides, in words."""
     if same := next((one for n, one in enumerate(sides) if one.path in [other.path for other in sides[:n]]), None):
-        click.echo(f"note: {who} are the same: {options.spell_path(same.path)}", err=True)
+        click.echo(f"note: {who} are the same: {spelling.spell_path(same.path)}", err=True)
 
 
 def _find_last(parent: Path) -> tuple[str, str]:
@@ -271,7 +271,7 @@ def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
 def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
     operands, compared = pair.operands, pair.compared
     for letter, name in zip("AB", operands.names, strict=True):
-        click.echo(f"{letter}  {options.spell_path(Path(name))}")
+        click.echo(f"{letter}  {spelling.spell_path(Path(name))}")
     brief = list(effect.say_briefly(compared, pair.expected, operands.shown))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 import mprun
-from mprun.cli import options
+from mprun.cli import options, output, prose
 from mprun.cli.completion import complete_files
 from mprun.errors import SpecError
 
@@ -53,7 +53,7 @@ def command(
     written = {folder / f"{Path(name).stem}.yaml": text for name, text in texts.items()}
     if len(written) < len(texts):
         raise SpecError(f"{', '.join(texts)}: two of them would be one file: convert them one by one")
-    options.write_files(written, "name another directory, or add --force", force)
+    output.write_files(written, "name another directory, or add --force", force)
     click.echo(f"wrote {', '.join(map(str, written))}")
 
 
@@ -75,7 +75,7 @@ def _convert(
     for experiment in experiments or (None,):
         tree = None if experiment is None else read(experiment, "experiment", allowed)
         warnings |= dict.fromkeys(load_trees(network, tree, files.strict).warnings)
-    options.warn(warnings)
+    prose.warn(warnings)
     texts = {}
     for n, given in enumerate((topology, *experiments)):
         name = find(given)

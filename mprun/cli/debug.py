@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 
 
@@ -55,7 +55,7 @@ def command(
     original = find_run(runs.parent, name)
     (parse, text) = given[0]
     moment = parse(original, text)
-    options.note_unconfined()
+    prose.note_unconfined()
     difference = debug(original, moment, commands or None, runs.kernel, runs.consent)
     if difference is None:
         click.echo(f"identical: {len(list(original.artifacts()))} artifacts of {original.name}, byte by byte")

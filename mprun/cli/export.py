@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from mprun.cli import options
+from mprun.cli import operand, options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
 from mprun.model.problem import name_nearest
@@ -123,7 +123,7 @@ def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[st
         known = list(of_run.metrics)
         expected = {one.metric for one in of_run.expectations}
         return paper.write(paper.of_run(of_run, _check(metrics, known) or choose_main(known, expected)), form)
-    options.tell_incomplete(found)
+    operand.tell_incomplete(found)
     summary = read_summary(found)
     chosen = _check(metrics, list_metrics(summary.cells)) or choose_metrics(summary.cells, found.record.show)
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
@@ -199,11 +199,11 @@ def _write_upstream(
     """Write the report of a run for the maintainers of a kernel, and yield the files. other: the control run."""
     from mprun.questions.upstream import ControlledRun, write_upstream
 
-    run = options.need_run(found, "--upstream")
-    control = None if other is None else options.need_run(other, "--control")
+    run = operand.need_run(found, "--upstream")
+    control = None if other is None else operand.need_run(other, "--control")
     for one in (run, control):
         if one is not None:
-            options.restore_tables(one)
+            operand.restore_tables(one)
     target = _make(folder, run, "upstream")
     files = {path.name: path.read_bytes() for path in attached}
     for name in write_upstream(ControlledRun(run, control), target, files):
@@ -219,14 +219,14 @@ def _make(folder: Path | None, found: ResultDirectory, name: str = "tables") -> 
 
 
 def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
-    options.restore_tables(run, is_needed=True)
+    operand.restore_tables(run, is_needed=True)
     yield from run.tables()
 
 
 def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:
     from mprun.api import read_sweep
 
-    options.tell_incomplete(found)
+    operand.tell_incomplete(found)
     sweep = read_sweep(found)
     yield "cells", sweep.cells.lazy()
     yield "statistics", sweep.statistics.lazy()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, prose
+from mprun.cli import options, prose, spelling
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
 from mprun.errors import SpecError, refusing
@@ -93,7 +93,7 @@ def command(
     place = choose_place_of(loaded.values, "virtual", runs.kernel)
     if control is not None:
         choose_place_of((), "virtual", control)
-    options.note_unconfined()
+    prose.note_unconfined()
     began = time.monotonic()
     with Bar() as bar:
         base = faults.run_base(loaded, place, runs.parent, runs.consent, bar.show)
@@ -200,7 +200,7 @@ def _conclude(
         click.echo(f"{len(outliers)} of {len(faulted)} {what} separate the two kernels")
     _show_kinds(faulted, unit)
     _show_groups(sweep, groups, controls, unit)
-    click.echo(f"table and figure: {options.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
+    click.echo(f"table and figure: {spelling.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
     return outliers
 
 
@@ -227,9 +227,9 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], controls: Mappi
         if number > MOST_LISTED:
             click.echo(f"  and {', '.join(each.packet.label for each in one.outcomes[MOST_LISTED:])}")
         name = one.outcomes[0].packet.name
-        click.echo(f"  again: mprun verify --keep {options.spell_path(sweep.path)}/{one.outcomes[0].run}")
+        click.echo(f"  again: mprun verify --keep {spelling.spell_path(sweep.path)}/{one.outcomes[0].run}")
         if name in controls:
-            click.echo(f"  control: mprun verify --keep {options.spell_path(sweep.path)}/{controls[name].run}")
+            click.echo(f"  control: mprun verify --keep {spelling.spell_path(sweep.path)}/{controls[name].run}")
     if groups:
         click.echo()
 

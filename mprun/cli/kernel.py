@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, output
 from mprun.cli.completion import complete_kernels
 from mprun.cli.output import emit, tell_built
 from mprun.errors import SpecError
@@ -178,7 +178,7 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
     A kernel with several names is removed with the last name.
     """
     for kernel in store.choose(names):
-        if yes or options.confirm(f"remove {kernel.name} ({kernel.version}, {kernel.digest[:8]})?"):
+        if yes or output.confirm(f"remove {kernel.name} ({kernel.version}, {kernel.digest[:8]})?"):
             store.remove(kernel)
 
 
@@ -191,7 +191,7 @@ def prune(keep: int, yes: bool) -> None:
     A run on such a kernel can no longer be repeated byte by byte, unless the kernel is built again. Each build keeps
     the newest 20 of these kernels.
     """
-    if yes or options.confirm("remove the kernels without a name?"):
+    if yes or output.confirm("remove the kernels without a name?"):
         _tell_pruned(store.prune(keep))
 
 

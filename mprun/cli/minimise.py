@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, output, spelling
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
 from mprun.machine import invoking_user
@@ -53,7 +53,7 @@ def command(
     from mprun.runs.place import choose_place, find_kernel
 
     run = find_exact_run(runs.parent, name)
-    options.refuse_existing(target)
+    output.refuse_existing(target)
     statement = read_true_statement(fail_if, run, run.summary())
     kernel = runs.kernel or find_kernel(run.environment())
     place = choose_place("virtual", kernel)
@@ -81,9 +81,9 @@ def command(
             click.echo(f"\n{path}")
             click.echo("".join(f"  {plain(line)}\n" for line in path.read_text().splitlines()), nl=False)
         files = f"mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}"
-        click.echo(f"\nagain: {files}{options.spell_kernel(kernel)}")
+        click.echo(f"\nagain: {files}{spelling.spell_kernel(kernel)}")
         if control is not None:
-            click.echo(f"control, which passes: {files}{options.spell_kernel(control)}")
+            click.echo(f"control, which passes: {files}{spelling.spell_kernel(control)}")
     if not done.is_whole:
         click.echo(f"stopped after {budget} runs: the files may become smaller with a larger --budget", err=True)
     sys.exit(0 if done.is_whole else 1)

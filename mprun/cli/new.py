@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, output
 
 # The topologies, and an experiment with the expectations for each topology. The first line has the licence of the file.
 _START = Path(__file__).parent / "start"
@@ -26,7 +26,7 @@ def command(directory: Path, kind: str) -> None:
         directory / "topo.yaml": _read(f"{kind}.yaml"),
         directory / "xp.yaml": _read("experiment.yaml") + _read(f"{kind}.expect.yaml"),
     }
-    options.write_files(files, "name another directory")
+    output.write_files(files, "name another directory")
     click.echo(f"wrote {' and '.join(map(str, files))}")
     topology, experiment = (shlex.quote(str(directory / name)) for name in ("topo", "xp"))
     click.echo(f"next: mprun -t {topology} -x {experiment}")

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mprun.errors import MprunError, SpecError
+from mprun.errors import MprunError, RunError, SpecError
+from mprun.machine import invoking_user
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
 
 if TYPE_CHECKING:
     from mprun.storage.index.listed import DirectoryKind
     from mprun.storage.run_directory import RunDirectory
-    from mprun.storage.sweep_directory import ResultDirectory
+    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
 FoundT = TypeVar("FoundT", bound="ResultDirectory")
 
@@ -128,7 +129,7 @@ def _has_label(parent: Path, name: str) -> bool:
 
 def _find_with(parent: Path, text: str) -> RunDirectory:
     """Return the newest run with values, such as `cc=cubic,rate=20mbit`; else a sweep's run. Raises SpecError."""
-    from mprun.cli.options import spell_path
+    from mprun.cli.spelling import spell_path
 
     try:
         return _find_newest(parent, text, "run")
@@ -162,7 +163,7 @@ def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
 
 def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
     """Return what `latest` means, and print a note if a run and a sweep could be meant."""
-    from mprun.cli.options import spell_path
+    from mprun.cli.spelling import spell_path
     from mprun.storage import sweep_directory
     from mprun.storage.run_directory import LATEST
 
@@ -177,3 +178,41 @@ def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:
     folder = opened.enter_context(scratch("mprun-bundle-"))
     title = _TIME_AND_DIGEST.sub("", Path(name).name.partition(".")[0])
     return Operand(open_bundle(Path(name), folder).source, name, title)
+
+
+def need_run(found: ResultDirectory, option: str) -> RunDirectory:
+    """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
+    from mprun.storage.run_directory import RunDirectory
+
+    if not isinstance(found, RunDirectory):
+        raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
+    return found
+
+
+def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
+    """Make the tables of a run again if they are missing.
+
+    is_needed: raise RunError, in place of a warning, if the output from which they are made was removed.
+    """
+    if not run.has_tables:
+        from mprun.runs import runner
+        from mprun.storage.table import readable
+
+        try:
+            with readable(run.path):
+                runner.restore_tables(run)
+        except (OSError, RunError) as error:
+            if is_needed and isinstance(error, RunError):
+                raise
+            click.echo(f"the tables of the run are missing and cannot be made again: {error}", err=True)
+        else:
+            invoking_user.give(run.path / "tables")
+
+
+def tell_incomplete(sweep: SweepDirectory) -> None:
+    """Print a warning if a sweep is incomplete: its figures are no final result."""
+    from mprun.sweeps.sweep_summary import find_missing
+
+    missing = find_missing(sweep.record, sweep.runs())
+    if missing is not None:
+        click.echo(f"warning: {sweep.tell_incomplete(sweep.name, missing)}", err=True)

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mprun.cli import prose
 from mprun.cli.completion import complete_files, complete_kernels, complete_metrics, complete_parameters
 from mprun.cli.progress import passing
-from mprun.cli.prose import complain
-from mprun.errors import MachineError, RunError, SpecError
-from mprun.machine import invoking_user
+from mprun.errors import SpecError
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NO_COMMANDS, Consent, Permissions
@@ -34,15 +32,11 @@ from mprun.safety.text import printable
 if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
     from mprun.reports.test_results import CheckedExpectation
-    from mprun.storage.run_directory import RunDirectory
-    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
     from mprun.sweeps.worker import Keep
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 DEFAULT_PARENT = Path("runs")
-# A browser that has not ended by then is open.
-BROWSER_S = 2
 
 
 class ResultFolder(click.Path):
@@ -113,17 +107,6 @@ class Target(click.Path):
         with path.open("rb") as file:
             head = file.read(max(map(len, self._begins), default=0))
         return not head or head.startswith(self._begins)
-
-
-def confirm(question: str) -> bool:
-    """Ask the user a question. Raises SpecError if nobody can answer it."""
-    try:
-        return click.confirm(question)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        click.echo(err=True)
-        raise SpecError("no terminal to ask: add -y, which does not ask") from None
 
 
 class WholeNumber(click.IntRange):
@@ -315,7 +298,7 @@ class FileOptions(Frozen):
             from mprun.inputs.loading import load
 
             loaded = load(*self._asked(consent))
-        warn(loaded.warnings)
+        prose.warn(loaded.warnings)
         return loaded
 
     def load_cells(self, consent: Consent = NO_COMMANDS) -> tuple[Loaded, ...]:
@@ -539,59 +522,6 @@ def _take_all_cpus(_context: click.Context, _option: click.Parameter, given: int
     return given or len(os.sched_getaffinity(0))
 
 
-def warn(warnings: Iterable[str]) -> None:
-    """Print warnings, each once."""
-    for warning in dict.fromkeys(warnings):
-        complain(f"warning: {warning}")
-
-
-def note_unconfined() -> None:
-    """Print a note if this machine cannot keep programs of a run from the user's files."""
-    from mprun.runs.place import tell_unconfined
-
-    if note := tell_unconfined():
-        click.echo(f"note: {note}", err=True)
-
-
-def refuse_existing(folder: Path) -> None:
-    """Raise SpecError if a folder already has the files of a case, topo.yaml or xp.yaml."""
-    for path in (folder / "topo.yaml", folder / "xp.yaml"):
-        if path.exists():
-            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
-
-
-def write_files(files: Mapping[Path, str], advice: str, is_forced: bool = False) -> None:
-    """Write files, and their folders.
-
-    advice: if files exist. is_forced: overwrite them. Raises SpecError if they exist, MachineError if one cannot be
-    written.
-    """
-    present = [str(path) for path in files if path.exists() or path.is_symlink()]
-    if present and not is_forced:
-        raise SpecError(f"{' and '.join(present)} would be overwritten: {advice}")
-    try:
-        for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w" if is_forced else "x", encoding="utf-8") as file:
-                file.write(text)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None
-
-
-def spell_path(path: Path) -> str:
-    """Return a path as short as a person would type it: relative if it is below the current folder."""
-    folder = Path.cwd()
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
-
-
-def spell_kernel(name: str) -> str:
-    """Return the option of a command that runs files on a kernel; empty for the default one."""
-    from mprun.kernel.store import DEFAULT_NAME
-
-    return "" if name in ("", DEFAULT_NAME) else f" --kernel {name}"
-
-
 def _read_confidence(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     return None if value is None else int(value.removesuffix("%")) / 100
 
@@ -609,55 +539,3 @@ def refuse_confidence(given: float | None) -> None:
     """Raise UsageError if a confidence level is given: a single run has no intervals."""
     if given is not None:
         raise click.UsageError("--ci is for sweeps: a single run has no intervals")
-
-
-def launch(page: Path) -> None:
-    """Open a page in a browser. If there is none, say where the page is."""
-    import subprocess
-
-    is_open = False
-    with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-        # without a browser it prints the names of those that it tried
-        opener = subprocess.Popen(["xdg-open", str(page.absolute())], stderr=subprocess.DEVNULL)
-        is_open = True
-        is_open = opener.wait(BROWSER_S) == 0
-    if not is_open:
-        click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)
-
-
-def need_run(found: ResultDirectory, option: str) -> RunDirectory:
-    """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
-    from mprun.storage.run_directory import RunDirectory
-
-    if not isinstance(found, RunDirectory):
-        raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
-    return found
-
-
-def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
-    """Make the tables of a run again if they are missing.
-
-    is_needed: raise RunError, in place of a warning, if the output from which they are made was removed.
-    """
-    if not run.has_tables:
-        from mprun.runs import runner
-        from mprun.storage.table import readable
-
-        try:
-            with readable(run.path):
-                runner.restore_tables(run)
-        except (OSError, RunError) as error:
-            if is_needed and isinstance(error, RunError):
-                raise
-            click.echo(f"the tables of the run are missing and cannot be made again: {error}", err=True)
-        else:
-            invoking_user.give(run.path / "tables")
-
-
-def tell_incomplete(sweep: SweepDirectory) -> None:
-    """Print a warning if a sweep is incomplete: its figures are no final result."""
-    from mprun.sweeps.sweep_summary import find_missing
-
-    missing = find_missing(sweep.record, sweep.runs())
-    if missing is not None:
-        click.echo(f"warning: {sweep.tell_incomplete(sweep.name, missing)}", err=True)

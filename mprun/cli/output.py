@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results in the same form for all commands: marks, tables, JSON of `--json`, CSV of `--csv`, what was built."""
+"""Results in the same form for all commands: marks, tables, JSON, CSV, new files, and pages for a browser."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mprun.cli import prose
+from mprun.errors import MachineError, SpecError
 from mprun.safety.cell import write_rows
 
 if TYPE_CHECKING:
@@ -117,3 +120,58 @@ def _show_columns(columns: Sequence[Sequence[str]], names: int) -> None:
             for n, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
         click.echo(" " * GAP + (" " * GAP).join(texts).rstrip())
+
+
+def confirm(question: str) -> bool:
+    """Ask the user a question. Raises SpecError if nobody can answer it."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise SpecError("no terminal to ask: add -y, which does not ask") from None
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise SpecError if a folder already has the files of a case, topo.yaml or xp.yaml."""
+    for path in (folder / "topo.yaml", folder / "xp.yaml"):
+        if path.exists():
+            raise SpecError(f"{path} exists: remove it, or name another directory with --to")
+
+
+def write_files(files: Mapping[Path, str], advice: str, is_forced: bool = False) -> None:
+    """Write files, and their folders.
+
+    advice: if files exist. is_forced: overwrite them. Raises SpecError if they exist, MachineError if one cannot be
+    written.
+    """
+    present = [str(path) for path in files if path.exists() or path.is_symlink()]
+    if present and not is_forced:
+        raise SpecError(f"{' and '.join(present)} would be overwritten: {advice}")
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w" if is_forced else "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise MachineError(f"{error.filename}: cannot be written: {reason}") from None
+
+
+# A browser that has not ended by then is open.
+BROWSER_S = 2
+
+
+def launch(page: Path) -> None:
+    """Open a page in a browser. If there is none, say where the page is."""
+    import subprocess
+
+    is_open = False
+    with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+        # without a browser it prints the names of those that it tried
+        opener = subprocess.Popen(["xdg-open", str(page.absolute())], stderr=subprocess.DEVNULL)
+        is_open = True
+        is_open = opener.wait(BROWSER_S) == 0
+    if not is_open:
+        click.echo(f"no browser was found here: open {page.resolve().as_uri()}", err=True)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of prose in the terminal: its width, and texts that fit into it."""
+"""Lines of prose in the terminal: its width, texts that fit into it, and warnings."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -46,3 +47,17 @@ def complain(text: str) -> None:
     for line in text.split("\n"):
         is_long = sys.stderr.isatty() and len(line) > terminal_width()
         click.echo(wrap(line, "", "  ", terminal_width()) if is_long else printable(line), err=True)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings, each once."""
+    for warning in dict.fromkeys(warnings):
+        complain(f"warning: {warning}")
+
+
+def note_unconfined() -> None:
+    """Print a note if this machine cannot keep programs of a run from the user's files."""
+    from mprun.runs.place import tell_unconfined
+
+    if note := tell_unconfined():
+        click.echo(f"note: {note}", err=True)

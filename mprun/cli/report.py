@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import options
+from mprun.cli import operand, options, output, spelling
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_either, open_operands
 from mprun.cli.progress import Bar
@@ -38,20 +38,20 @@ def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: fl
         path = _report_several(parent, names, confidence)
     else:
         path = _report_one(parent, names[0] if names else "latest", confidence)
-    click.echo(options.spell_path(path))
+    click.echo(spelling.spell_path(path))
     if is_shown:
-        options.launch(path)
+        output.launch(path)
 
 
 def _report_one(parent: Path, name: str, confidence: float | None) -> Path:
     found = find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
-        options.restore_tables(found)
+        operand.restore_tables(found)
     else:
         from mprun.reports.sweep_figures import tell_figures_of_runs
 
-        options.tell_incomplete(found)
+        operand.tell_incomplete(found)
         for text in tell_figures_of_runs(found.record.plots):
             click.echo(f"note: {text}", err=True)
     return write_report(found, confidence or CONFIDENCE)

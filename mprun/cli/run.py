@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options, prose
+from mprun.cli import options, output, prose
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
 from mprun.errors import Interrupted, MprunError, RunError
@@ -100,7 +100,7 @@ def command(
     if is_shown:
         from mprun.cli.report import write_report
 
-        options.launch(write_report(run))
+        output.launch(write_report(run))
     if files.strict and summary.warnings:
         click.echo("failed because of its warnings (--strict)", err=True)
         sys.exit(1)

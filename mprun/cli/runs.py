@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, show, verify, wireshark
+from mprun.cli import options, output, show, verify, wireshark
 from mprun.cli.completion import complete_runs, complete_values
 from mprun.cli.operand import advise
 from mprun.cli.output import emit, show_table
@@ -133,7 +133,7 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
         raise RunError(f"{held[0].path} is running now: end it first, as with Ctrl-C in its terminal")
     for found in chosen:
         question = f"remove {'sweep ' if isinstance(found, SweepDirectory) else ''}{found.path}?"
-        if yes or options.confirm(question):
+        if yes or output.confirm(question):
             found.remove()
 
 

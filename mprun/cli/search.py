@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, prose
+from mprun.cli import options, output, prose, spelling
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
@@ -49,14 +49,14 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     from mprun.runs.place import choose_place_of
     from mprun.sweeps import execution, study
 
-    options.refuse_existing(target)
+    output.refuse_existing(target)
     allowed = files.permissions(runs.consent)
     loaded, load_at = load_search(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
     load_optimiser()
-    options.warn(loaded.warnings)
+    prose.warn(loaded.warnings)
     search = loaded.spec.experiment.search
     assert search is not None
-    options.note_unconfined()
+    prose.note_unconfined()
     began = time.monotonic()
     asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
     # a cluster that cannot be used leaves no directory behind
@@ -79,7 +79,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
         _emit(search, found, sweep, written)
     else:
         names = [str(path.with_suffix("")) for path in written]
-        again = f"mprun -t {names[0]} -x {names[1]}{options.spell_kernel(kernel)}" if names else ""
+        again = f"mprun -t {names[0]} -x {names[1]}{spelling.spell_kernel(kernel)}" if names else ""
         _show(search, found, sweep, again, took_s)
     sys.exit(1 if found.worst else 0)
 
@@ -130,7 +130,7 @@ def _show(search: Search, found: SearchResult, sweep: SweepDirectory, again: str
         click.echo(prose.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
         show_table([(f"  {name}", value, told) for name, value, told in spell_edges(search, found)], 3)
         click.echo(f"again: {again}")
-    click.echo(f"map and figure: {options.spell_path(sweep.path)}/tables/search.parquet, search.svg")
+    click.echo(f"map and figure: {spelling.spell_path(sweep.path)}/tables/search.parquet, search.svg")
 
 
 def _spell_figures(one: SearchedPoint) -> str:

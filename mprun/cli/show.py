@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options, prose, show_kernel
+from mprun.cli import operand, options, prose, show_kernel, spelling
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
@@ -65,13 +65,13 @@ def command(
     found = find_either(parent, name)
     with readable(found.path):
         if cost:
-            show_kernel.show_cost(options.need_run(found, "--cost"), as_json)
+            show_kernel.show_cost(operand.need_run(found, "--cost"), as_json)
         elif kernel_log:
-            show_kernel.show_kernel_log(options.need_run(found, "--kernel-log"), as_json)
+            show_kernel.show_kernel_log(operand.need_run(found, "--kernel-log"), as_json)
         elif counters is not None:
-            show_kernel.show_counters(options.need_run(found, "--counters"), counters, as_json)
+            show_kernel.show_counters(operand.need_run(found, "--counters"), counters, as_json)
         elif trace is not None:
-            show_kernel.show_trace(options.need_run(found, "--trace"), trace, as_json)
+            show_kernel.show_trace(operand.need_run(found, "--trace"), trace, as_json)
         else:
             _show(found, confidence, show_all, as_json)
 
@@ -85,7 +85,7 @@ def _show(found: ResultDirectory, confidence: float | None, show_all: bool, as_j
             return
         from mprun.cli.show_run import show_summary
 
-        options.restore_tables(found)
+        operand.restore_tables(found)
         _show_figures(found)
         show_summary(summary, found, show_all)
         return
@@ -115,7 +115,7 @@ def _read_summary(run: RunDirectory) -> Summary:
         left = [f"{name} ({format_measured(size, 'byte')})" for name in names if (size := run.folder.size(name))]
         said = f"{error}; it left {', '.join(left[:MOST_LEFT]) or 'no captures and no outputs'}"
         if run.has_resolved_inputs:
-            topology, experiment = map(options.spell_path, run.resolved_inputs)
+            topology, experiment = map(spelling.spell_path, run.resolved_inputs)
             said += f"; to repeat it: mprun -t {topology} -x {experiment}"
         raise MprunError(said) from None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, prose
+from mprun.cli import operand, prose
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.model.problem import name_nearest
@@ -132,7 +132,7 @@ def _count(value: object) -> str:
 
 def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
     """Return the rows of a table; none if the run has no such table. The kernel's log is also in the console's."""
-    options.restore_tables(run, is_needed=name != "kernel_log")
+    operand.restore_tables(run, is_needed=name != "kernel_log")
     return run.rows(name)
 
 
@@ -141,7 +141,7 @@ def show_trace(run: RunDirectory, pattern: str, as_json: bool) -> None:
 
     Raises SpecError if the run has no events, or if nothing matches.
     """
-    options.restore_tables(run, is_needed=True)
+    operand.restore_tables(run, is_needed=True)
     tables = {event: table for name, table in run.tables() if (event := event_of(name))}
     if not tables:
         raise SpecError(

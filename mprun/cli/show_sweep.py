@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from mprun.cli import options, prose
+from mprun.cli import operand, prose, spelling
 from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
 from mprun.errors import SpecError
@@ -52,7 +52,7 @@ def show_sweep(
         click.echo(_say(click.style("warning", fg="yellow"), text))
     if summary.status != INCOMPLETE and len(sweep.folder.find("runs/*/*/summary.json")) < sum(summary.runs):
         # runs were removed after the summary was written
-        options.tell_incomplete(sweep)
+        operand.tell_incomplete(sweep)
     word, colour = MARKS[summary.status]
     words = {"passed": "passed", "failed": "failed", "error": "in error"}
     counts = ", ".join(f"{count} {words[status]}" for status, count in summary.runs._asdict().items() if count)
@@ -60,7 +60,7 @@ def show_sweep(
         counts += f", {unheld} statement{'s' * (unheld > 1)} about cells not held"
     if summary.status == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {options.spell_path(sweep.path)}")
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {spelling.spell_path(sweep.path)}")
 
 
 def _choose(cells: Sequence[CellSummary], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.errors import MprunError
 from mprun.model.permission import Consent
@@ -55,13 +55,13 @@ def command(
     from mprun.sweeps import execution, study
 
     refuse_unknown_metrics(metrics, [one.spec.experiment for one in loaded])
-    options.warn(join_warnings(loaded))
+    prose.warn(join_warnings(loaded))
     made = study.make_cells(loaded, runs.engine, runs.kernel)
     # a list of cells runs no commands
     consent = Consent(commands=True, unconfined=True, as_root=True) if dry_run else runs.consent
     placed = execution.place_cells(made, runs.engine, consent)
     cells = placed.cells
-    options.note_unconfined()
+    prose.note_unconfined()
     if len(cells) == 1 and not cells[0].values and cells[0].spec.experiment.repeat.most == 1:
         click.echo("note: this sweep is one run: 'matrix' and 'repeat' in the experiment make several", err=True)
     if dry_run:

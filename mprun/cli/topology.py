@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, output
 from mprun.cli.output import emit
 
 
@@ -79,5 +79,5 @@ def expand(files: options.FileOptions, target: Path | None) -> None:
     if target is None:
         click.echo(text, nl=False)
         return
-    options.write_files({target: text}, "name a new file")
+    output.write_files({target: text}, "name a new file")
     click.echo(target)

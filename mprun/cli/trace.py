@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from mprun.cli import options
+from mprun.cli import options, output
 from mprun.cli.output import emit
 from mprun.errors import SpecError, refusing
 from mprun.model.units import INTERVAL, LEAST_LINK_RATE, RATE, TIME
@@ -84,7 +84,7 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     if target is None:
         click.echo(imported.text, nl=False)
     else:
-        options.write_files({target: imported.text}, "name a new file")
+        output.write_files({target: imported.text}, "name a new file")
         what = ", ".join((TIME.render(imported.lasts_ns), *imported.ranges))
         click.echo(f"wrote {target}: {imported.rows} rows, {what}")
     if imported.raised:

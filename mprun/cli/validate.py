@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.output import emit
 from mprun.errors import MachineError
 from mprun.model.problem import InputError, InputProblem, render_path
@@ -47,7 +47,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
         raise
     from mprun.inputs.loading import join_warnings
 
-    options.warn((*join_warnings(cells), *asked))
+    prose.warn((*join_warnings(cells), *asked))
     if as_json:
         _print_json(())
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_files, complete_runs
 from mprun.cli.output import emit, show_table
 from mprun.errors import RunError, SpecError
@@ -88,7 +88,7 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
             )
         if not as_json and not is_alone:
             click.echo(f"engine: {engine} ({reason})", err=True)
-        options.note_unconfined()
+        prose.note_unconfined()
         place = runs.parent if is_kept else folder
         with Bar() as bar:
             how = reproduction.Reproduction(place, engine, runs.kernel, runs.consent, bar.show, runs.jobs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the directories of runs and sweeps have in common: their names, files, locks and links."""
+"""The common part of the directories of runs and sweeps: names, files, locks and links."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mprun.cli.graph import command as graph
-from mprun.cli.lab import _group_complaints, _group_steps, _show_lab, _show_left, _show_total
+from mprun.cli.show_lab import _group_complaints, _group_steps, show_lab, show_left, show_total
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load_cells
 from mprun.labs.catalog import ORIGIN, copy_lab, find_original, open_lab
@@ -237,7 +237,7 @@ def test_one_empty_line_is_between_the_values_of_a_lab_and_its_claims(capsys: py
         for step in lab.in_profile("quick").steps
     )
     judgements = tuple(JudgedClaim(claim, "held") for claim in lab.claims)
-    _show_lab(LabRun(lab, done, judgements, (), {}, {}, {}))
+    show_lab(LabRun(lab, done, judgements, (), {}, {}, {}))
     printed = capsys.readouterr().out
     assert judgements
     assert "\n\n\n" not in printed
@@ -259,7 +259,7 @@ def test_the_total_of_a_lab_counts_the_runs_that_were_made(capsys: pytest.Captur
     done: Any = [SimpleNamespace(summary=one) for one in (object(), None)]
     judged: Any = [SimpleNamespace(verdict=verdict) for verdict in ("held", "failed", "open")]
     result: Any = SimpleNamespace(done=done, judgements=judged, figures=())
-    _show_total([result], 3)
+    show_total([result], 3)
     assert capsys.readouterr().out == "\n1 of 3 claims hold, 1 does not, 1 is open; 1 run in 3.0 s\n"
 
 
@@ -284,10 +284,10 @@ def test_each_step_that_is_left_has_a_reason_if_one_has(
     lab = open_lab("01")
     one, other = lab.steps[:2]
     held = JudgedClaim(lab.claims[0], "held")
-    _show_left(lab, Grade(tmp_path, {}, ((one, "was run with other parameters"), (other, NOT_RUN)), (), (held,)))
+    show_left(lab, Grade(tmp_path, {}, ((one, "was run with other parameters"), (other, NOT_RUN)), (), (held,)))
     text = capsys.readouterr().out
     assert "2 steps left, which no claim needs; type:" in text
     assert f"{one.name} was run with other parameters" in text
     assert f"{other.name} was not run" in text
-    _show_left(lab, Grade(tmp_path, {}, ((one, NOT_RUN), (other, NOT_RUN)), (), ()))
+    show_left(lab, Grade(tmp_path, {}, ((one, NOT_RUN), (other, NOT_RUN)), (), ()))
     assert "was not run" not in capsys.readouterr().out

@@ -42,7 +42,7 @@ USED_IN = {
         "metrics/shortfall.py model/intent model/plan.py model/spec.py questions/faults.py "
         "questions/packet_choice.py questions/question_figures.py model/agent_report.py"
     ),
-    "finding": "cli/lab.py labs/study_figure.py labs/study_page.py",
+    "finding": "cli/lab.py cli/show_lab.py labs/study_figure.py labs/study_page.py",
     "guest": "engines kernel",
 }
 

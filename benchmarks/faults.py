@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lose packets of the labs' transports one at a time, with `mprun faults`, and print one line for each experiment.
 
-    python benchmarks/faults.py [--budget 24] [--case WORD ...] [--json FILE]
+    python -m benchmarks.faults [--budget 24] [--case WORD ...] [--json FILE]
+    python -m benchmarks.faults --case 05 06 --page     labs 05 and 06: docs/measured/faults.md
 
 The cases are experiments of labs 01 to 06 and the transports of the four studies. Runs of the studies are shortened. A
 budget is a sample of each direction, path and kind of packet. For the handshake of a QUIC path, all of the first
@@ -17,13 +18,33 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docs.generate.markdown import table
+
 MPRUN = (sys.executable, "-m", "mprun")
-LABS = Path(__file__).parents[1] / "labs"
+ROOT = Path(__file__).parents[1]
+LABS = ROOT / "labs"
+PAGE = ROOT / "docs" / "measured" / "faults.md"
+HEAD = """\
+# Labs with one lost packet
+
+`python -m benchmarks.faults --case {cases} --page` writes this page with
+[`mprun faults`](../reference/questions/faults.md). Each row is an experiment of the lab whose number it begins with.
+The experiment runs once without a loss, and once for each packet of a sample, with only this packet lost. The sample
+has at most {budget} packets, from each direction, path and kind of packet. A row with *first N* has the first N packets
+instead.
+
+A run does not pass if an expectation of the experiment fails, if a flow does not end, or if a program fails. The values
+are the first flow's goodput, or the end of the last flow. The whole record took {wall_s:.0f} s of real time, on a
+loaded machine with two cores.
+
+"""
+COLUMNS = ("experiment", "runs", "not passed", "without a loss", "median", "worst", "packet of the worst run")
 
 
 @dataclass(frozen=True)
@@ -92,19 +113,19 @@ def value_of(row: dict[str, Any]) -> float | None:
     return None if row["completed_ns"] is None else row["completed_ns"] / 1e9
 
 
-def tell(case: Case, report: dict[str, Any]) -> str:
-    """Return a line of the table."""
+def cells_of(case: Case, report: dict[str, Any]) -> list[str]:
+    """Return a row of the table."""
     rows, base = report["packets"], value_of(report["without"])
     values = [(value, row) for row in rows if (value := value_of(row)) is not None]
     failed = sum(row["status"] != "passed" for row in rows)
     factor, unit = (1e-6, "Mbit/s") if report["unit"] == "bit/s" else (1.0, "s")
     worst = (min if unit == "Mbit/s" else max)(values, key=lambda one: one[0], default=None)
+    head = [f"`{case.name}`", str(len(rows)), str(failed)]
     if base is None or worst is None:
-        return f"{case.name:66} {len(rows):4} {failed:4}  no value"
+        return [*head, "no value", "-", "-", "-"]
     median = statistics.median(value for value, _ in values)
     kind = f"{worst[1]['packet']}: {worst[1]['kind']}, {worst[1]['path']} {worst[1]['way']}"
-    figures = f"{base * factor:8.3f} {median * factor:8.3f} {worst[0] * factor:8.3f} {unit:6}"
-    return f"{case.name:66} {len(rows):4} {failed:4}  {figures}  {kind}"
+    return [*head, *(f"{value * factor:.3f} {unit}" for value in (base, median, worst[0])), kind]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -112,16 +133,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=int, default=24, help="use at most this many packets of each case")
     parser.add_argument("--case", nargs="+", default=[""], help="run only cases whose name has one of these words")
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     parser.add_argument("--json", type=Path, help="write the reports to this file")
     given = parser.parse_args(words)
-    reports = {}
-    head = f"{'without':>8} {'median':>8} {'worst':>8}"
-    print(f"{'experiment':66} {'runs':>4} {'fail':>4}  {head} {'':6}  packet of the worst run", flush=True)
+    reports: dict[str, dict[str, Any]] = {}
+    rows: list[list[str]] = []
+    started = time.monotonic()
+    print(" | ".join(COLUMNS), flush=True)
     with tempfile.TemporaryDirectory(prefix="mprun-faults-") as parent:
         for case in CASES:
             if any(word in case.name for word in given.case):
                 reports[case.name] = measure(case, given.budget, Path(parent))
-                print(tell(case, reports[case.name]), flush=True)
+                rows.append(cells_of(case, reports[case.name]))
+                print(" | ".join(rows[-1]), flush=True)
+    if given.page:
+        wall_s = time.monotonic() - started
+        head = HEAD.format(cases=" ".join(given.case), budget=given.budget, wall_s=wall_s)
+        PAGE.write_text(head + table(COLUMNS, rows))
     if given.json:
         given.json.write_text(json.dumps(reports, indent=1) + "\n")
     return 0

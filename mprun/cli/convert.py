@@ -62,9 +62,10 @@ def _convert(
 ) -> Mapping[str, str]:
     """Return the YAML text of each file of the older format, after all files are checked."""
     from mprun.inputs.loading import load_trees
+    from mprun.inputs.named_file import find
     from mprun.inputs.older.conversion import convert
     from mprun.inputs.older.lines import FileRole, is_older
-    from mprun.inputs.reader import find, read
+    from mprun.inputs.reader import read
     from mprun.inputs.rendering import render
 
     allowed = files.permissions()

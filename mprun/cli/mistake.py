@@ -237,7 +237,9 @@ def advise_command(word: str, others: Sequence[str], commands: Collection[str]) 
 
 def _is_file(word: str) -> bool:
     """Return True for a file, also without the ending of YAML."""
-    return any(os.path.isfile(word + ending) for ending in ("", ".yaml", ".yml"))
+    from mprun.inputs.named_file import spell
+
+    return any(map(os.path.isfile, spell(word)))
 
 
 def _find_in_groups(word: str, commands: Collection[str]) -> str | None:

@@ -68,9 +68,9 @@ def expand(files: options.FileOptions, target: Path | None) -> None:
     from yaml.nodes import MappingNode
 
     from mprun.inputs.loading import load_topology
-    from mprun.inputs.reader import parse
     from mprun.inputs.rendering import render
     from mprun.inputs.writer import write_topology
+    from mprun.inputs.yaml_tree import parse
 
     spec = load_topology(files.topology, files.parameters, files.permissions())
     root = parse(write_topology(spec, ""), spec.name)

@@ -67,7 +67,7 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
     rates.
     """
     from mprun.inputs.keys.trace_file import TraceError
-    from mprun.inputs.reader import read_text
+    from mprun.inputs.named_file import read_text
 
     source = click.get_current_context().get_parameter_source
     for option, forms in (("interval", ("mahimahi", "rates")), ("frame", ("mahimahi",))):

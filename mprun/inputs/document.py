@@ -14,9 +14,11 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, is_hidden
 from mprun.inputs.keys.trace_file import TraceError
+from mprun.inputs.named_file import name_near, read_text, tell_outside
 from mprun.inputs.parameter import NAME, FileParameters
-from mprun.inputs.reader import MOST_LEVELS, MOST_NODES, FileTree, name_near, read_text, tell_outside
+from mprun.inputs.reader import FileTree
 from mprun.inputs.template import TemplateProblem, parse
+from mprun.inputs.yaml_tree import MOST_LEVELS, MOST_NODES
 from mprun.model.problem import InputError, InputProblem, ValuePath, find_nearest, list_names
 from mprun.model.scalar import PLAIN, PRIVATE, REFUSED, TEXT_TAGS, Scalar, read_scalar
 from mprun.model.spec import Attachment

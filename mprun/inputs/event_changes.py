@@ -23,8 +23,8 @@ from mprun.inputs.keys.event import PROPERTIES, EventEntry
 from mprun.inputs.keys.file_model import explain
 from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.link import DirectionProperties, find_disagreements
+from mprun.inputs.named_file import read_text
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
-from mprun.inputs.reader import read_text
 from mprun.inputs.traces import TRACES
 from mprun.inputs.traffic import expand
 from mprun.model.address import free_addresses

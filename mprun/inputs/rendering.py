@@ -13,7 +13,7 @@ from typing import Any
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from mprun.inputs.reader import parse
+from mprun.inputs.yaml_tree import parse
 from mprun.model.scalar import PLAIN, read_scalar
 
 _WIDTH = 140

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.json_schema import SCHEMAS, render
-from mprun.inputs.reader import SUFFIXES
+from mprun.inputs.named_file import spell
 from mprun.labs.definition import FILE, Lab, read_lab
 from mprun.machine.packaged import find_labs
 from mprun.model.problem import tell_unknown
@@ -46,7 +46,7 @@ def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
     wanted = name.zfill(2) if name.isdigit() else name
     if name.replace("-", "").replace(",", "").isdigit() and not name.isdigit():
         raise SpecError(f"no lab '{name}': name each lab, as in 'mprun lab run 1 2 3'")
-    if wanted not in named and any(Path(f"{name}{suffix}").is_file() for suffix in ("", *SUFFIXES)):
+    if wanted not in named and any(Path(one).is_file() for one in spell(name)):
         raise SpecError(f"no lab '{name}', and a file of this name is here: write mprun -t TOPOLOGY -x {name}")
     if wanted not in named:
         raise SpecError(tell_unknown("lab", name, [folder.name for folder in labs.values()]))

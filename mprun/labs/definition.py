@@ -22,8 +22,9 @@ from mprun.inputs.keys.lab_definition import (
     SweepEntry,
 )
 from mprun.inputs.loading import Loaded, load, load_cells
+from mprun.inputs.named_file import spell, tell_outside
 from mprun.inputs.parameter import FileParameters
-from mprun.inputs.reader import SUFFIXES, read, tell_outside
+from mprun.inputs.reader import read
 from mprun.labs.published_values import read_published
 from mprun.labs.study_figure import HERE, PUBLISHED, StudyFigure, make_figure
 from mprun.model.frozen import Frozen
@@ -203,7 +204,7 @@ def _check_folders(lab: Lab, document: Document) -> None:
     lab_file = str(lab.folder / FILE)
     for position, one in _places_of(lab):
         for key, file in (("topology", one.topology), ("experiment", one.experiment)):
-            if any(tell_outside(file.with_name(f"{file.name}{suffix}"), lab_file) for suffix in ("", *SUFFIXES)):
+            if any(tell_outside(Path(one), lab_file) for one in spell(file)):
                 document.refuse((*position, key), "lies outside the folder of the lab: copy the file there")
 
 

@@ -26,7 +26,7 @@ from mprun.errors import MachineError, MprunError, RunError
 from mprun.inputs.attachment import keep
 from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load
-from mprun.inputs.reader import read_text
+from mprun.inputs.named_file import read_text
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.kernel.store import DEFAULT_NAME
 from mprun.machine.scratch import scratch

@@ -32,7 +32,7 @@ MACHINE = {"os", "subprocess", "socket", "time", "random", "mininet", "matplotli
 # traces that come with mprun are drawn by a program.
 READING = {
     "inputs/mininet_topo.py": {"mininet"},
-    "inputs/reader.py": {"os"},
+    "inputs/named_file.py": {"os"},
     "inputs/attachment.py": {"os"},
     "inputs/traces/generate.py": {"random"},
 }

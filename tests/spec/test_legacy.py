@@ -19,8 +19,9 @@ from mprun.inputs.older.conversion import convert as convert_text
 from mprun.inputs.older.lines import FileRole, is_older
 from mprun.inputs.older.older_file import OlderFile
 from mprun.inputs.parameter import FileParameters
-from mprun.inputs.reader import FileTree, parse, read
+from mprun.inputs.reader import FileTree, read
 from mprun.inputs.rendering import render
+from mprun.inputs.yaml_tree import parse
 
 ROOT = Path(__file__).parent.parent.parent
 PLANS = ROOT / "tests" / "golden" / "plans"

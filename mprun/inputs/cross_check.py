@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any
 
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import ReadEvent
 from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern, spread_hosts
-from mprun.inputs.offered_rate import find_used_links
+from mprun.inputs.keys.shape import write_flow
+from mprun.inputs.offered_rate import find_crossings
 from mprun.inputs.subnet import check_addresses
 from mprun.model import metric, spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER
@@ -22,7 +25,7 @@ from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, find_areas, find_flow_paths, pairs_of
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, spell_scalar
-from mprun.model.span import find_end
+from mprun.model.span import find_end, find_spans
 from mprun.model.units import RATE, TIME, render_ratio
 from mprun.safety.text import name_some
 from mprun.workloads.tool import OwnedMetrics, receiver_of, tool_of
@@ -34,6 +37,8 @@ _SHORTER_BYTES = 6
 # The sysctls that act on what a host sends: its congestion control, and when a subflow counts as stale.
 _CONTROL = "net.ipv4.tcp_congestion_control"
 _OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
+# The key of a generator, which stands for links that are no entry of the file.
+_GENERATOR: ValuePath = ("topology",)
 # The largest number of names that are listed completely. Of a longer list only the nearest name is shown.
 FEW = 6
 
@@ -61,8 +66,11 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind]
     check_addresses(sound, values.get("addressing"), nodes, document)
 
 
-def check_network(topology: spec.TopologySpec, document: Document) -> None:
-    """Warn of nodes without any link, of links that have a rate in one direction only, and of long bad states."""
+def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], document: Document) -> None:
+    """Warn of nodes without any link, of hosts whose links are all backups, and of long bad states.
+
+    places: the path of each link in the file, by its name.
+    """
     linked = {end for link in topology.links for end in link.ends}
     for name, kind in topology.nodes.items():
         if name not in linked:
@@ -73,18 +81,13 @@ def check_network(topology: spec.TopologySpec, document: Document) -> None:
             )
             if len(own) > 1:
                 message = f"all links of '{name}' are backups, so they are used like normal links: remove one 'backup'"
-            document.warn((), message)
+            document.warn((*places.get(own[0].name, _GENERATOR), "backup"), message)
     for link in topology.links:
-        forward, reverse = link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s
-        if (forward is None) != (reverse is None):
-            has, lacks = ("forward", "reverse") if reverse is None else ("reverse", "forward")
-            message = f"link '{link.name}' has a rate {has} only, and {lacks} is as fast as the machine: write "
-            example = f"'rate: {{{has}: {RATE.render(forward or reverse or 0)}, {lacks}: ...}}'"
-            document.warn((), f"{message}{example}, or one rate for both")
         losses = [one.mean for one in (link.forward.loss, link.reverse.loss) if isinstance(one, spec.GilbertElliott)]
         if (lost := max(losses, default=0.0)) > 1 / 2:
             message = f"link '{link.name}' loses {render_ratio(lost, 'people')} of its packets in the long run"
-            document.warn((), f"{message}: 'r' of 'gemodel' ends the bad state: write a larger 'r'")
+            text = f"{message}: 'r' of 'gemodel' ends the bad state: write a larger 'r'"
+            document.warn((*places.get(link.name, _GENERATOR), "loss"), text)
 
 
 def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
@@ -106,6 +109,67 @@ def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], docum
                 if before.queue is None or before.queue.unit != "time" or after.queue != before.queue:
                     continue
                 document.warn(("events", n, "set", "rate"), _explain_queue(link, before.queue, before, after))
+
+
+def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:
+    """Warn of traces that end before a flow over their link does, if nothing says what follows.
+
+    Nothing is known of flows that end by themselves.
+    """
+    lengths = [(n, one.entry, one.period_ns) for n, one in enumerate(events) if one.entry.until is None]
+    if not any(period_ns for _, _, period_ns in lengths):
+        return
+    flows = checked.experiment.traffic
+    spans = find_spans(flows)
+    used = find_crossings(find_flow_paths(checked.topology, checked.experiment))
+    for n, entry, period_ns in lengths:
+        following = [one.entry for one in events if one.entry.link == entry.link and one.entry.at > entry.at]
+        if not period_ns or any(one.trace or one.schedule or (one.set and one.set.rate) for one in following):
+            continue
+        end_ns = entry.at + period_ns
+        own = [flow for flow, crossings in used if any(entry.link == link for link, _, _ in crossings)]
+        ends = [(spans[flow.name].end_ns or 0, flow.name) for flow in own]
+        last_ns, name = max(ends, key=itemgetter(0), default=(0, ""))
+        if last_ns > end_ns:
+            end, last = TIME.render(end_ns), TIME.render(last_ns)
+            stays = "its last values stay" if entry.is_scheduled_trace else "its last rate stays"
+            message = f"ends at {end}, and flow '{name}' at {last}: {stays}; write 'until: {last}' to repeat the trace"
+            document.warn(("events", n, "trace"), f"{message}, or 'until: {end}' if that is meant")
+
+
+def check_losses(
+    known_paths: FlowPaths, places: Mapping[str, ValuePath], experiment: Document, topology: Document
+) -> None:
+    """Warn of links that lose packets in one direction only, in which no flow sends its data.
+
+    A loss that is written for both directions is meant, also 0%. places: the path of each link in the topology's file.
+    """
+    links = [
+        link
+        for link in known_paths.topology.links
+        if link.name in places and (link.forward.loss is None) != (link.reverse.loss is None)
+    ]
+    if not links or topology.tree.is_resolved or _has_chosen(experiment, "reverse", "from", "to"):
+        return
+    used = find_crossings(known_paths)
+    entries: dict[Any, Any] = {key: topology.part(str(key)) for key in {places[link.name][0] for link in links}}
+    for link in links:
+        key, n = places[link.name]
+        loss = entries[key][n].get("loss")
+        if not isinstance(loss, dict) or {*loss} not in ({"forward"}, {"reverse"}):
+            continue
+        ((way, value),) = loss.items()
+        ends, other = (link.ends, "reverse") if way == "forward" else (link.ends[::-1], "forward")
+        over = [(flow, crossings) for flow, crossings in used if any(link.name == one for one, _, _ in crossings)]
+        # the data that goes to the source crosses the link against the direction of a crossing
+        losing = {flow.name: ends if receiver_of(flow) == flow.destination else ends[::-1] for flow, _ in over}
+        safe = [
+            flow for flow, crossings in over if receiver_of(flow) and (link.name, *losing[flow.name]) not in crossings
+        ]
+        if safe and len(safe) == len(over):
+            both = f"'{write_flow({other: value})}', or '{write_flow({way: value, other: '0%'})}' if that is meant"
+            message = f"loses no data, as '{safe[0].name}' sends its data {other}: write {both}"
+            topology.warn((key, n, "loss"), message)
 
 
 def _explain_queue(link: spec.LinkSpec, queue: spec.Queue, before: spec.Direction, after: spec.Direction) -> str:
@@ -433,8 +497,8 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
     Warn of faults of a packet that is dropped, and of options that no flow over the link sends.
     """
     topology, experiment = known_paths.topology, known_paths.experiment
-    has_choice = _has_chosen_protocol(document)
-    uses = [] if has_choice or not any(fault.option for fault in experiment.faults) else find_used_links(known_paths)
+    has_choice = _has_chosen(document, "protocol", "tool")
+    uses = [] if has_choice or not any(fault.option for fault in experiment.faults) else find_crossings(known_paths)
     for n, fault in enumerate(experiment.faults):
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
         if fault.node not in known:
@@ -443,7 +507,7 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
         else:
             _check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
         protocols = ("mptcp",) if fault.option == spec.MPTCP_OPTION else ("tcp", "mptcp")
-        flows = [flow for flow, links in uses if fault.link in links]
+        flows = [flow for flow, crossings in uses if any(fault.link == link for link, _, _ in crossings)]
         # a program may open any sockets, and iperf3 has a connection of TCP for control
         tools = ("exec",) if fault.option == spec.MPTCP_OPTION else ("exec", "iperf3")
         has_option = any(flow.protocol in protocols or flow.tool in tools for flow in flows)
@@ -581,7 +645,7 @@ def check_idle_settings(
 
     `written`: the hosts of the file.
     """
-    if _has_chosen_protocol(document):
+    if _has_chosen(document, "protocol", "tool"):
         return
     is_written = any("congestion" in flow for _, flow in _mappings(document.part("traffic")))
     for key, entry in written.items():
@@ -612,10 +676,10 @@ def _list_settings(entry: HostEntry) -> Iterator[tuple[str, str]]:
     yield from (("sysctl", name) for name in entry.sysctl if name.startswith(("net.ipv4.tcp_", "net.mptcp.")))
 
 
-def _has_chosen_protocol(document: Document) -> bool:
-    """Return whether a parameter is the protocol or tool of a flow, so that other runs of the file may have another."""
+def _has_chosen(document: Document, *keys: str) -> bool:
+    """Return whether a parameter gives one of these keys of a flow, so that other runs of the file may differ."""
     entries = [entry for _, entry in _mappings(document.part("traffic"))]
-    return any("{{" in str(entry.get(key)) for entry in entries for key in ("protocol", "tool"))
+    return any("{{" in str(entry.get(key)) for entry in entries for key in keys)
 
 
 def _addresses(topology: spec.TopologySpec, host: str, family: spec.Family) -> int:

@@ -76,11 +76,13 @@ class ReadEvent(Frozen):
     """An entry of `events`, with the file of its schedule and the rows in the order of time.
 
     An entry without a readable schedule has no rows.
+    `period_ns`: the length of its trace; None without a trace that can be read.
     """
 
     entry: EventEntry
     file: str = ""
     rows: tuple[ScheduleRow, ...] = ()
+    period_ns: int | None = None
 
 
 ReadRows = tuple[str, tuple[ScheduleRow, ...]]
@@ -172,6 +174,8 @@ class Timeline:
         self._traces: dict[tuple[object, ...], trace_file.RateTrace | None] = {}
         # of all rate traces that were read, and rows of all schedules that were played
         self._intervals = 0
+        # the length of each event's trace
+        self.periods_ns: dict[int, int] = {}
 
     def lay(self, events: Sequence[ReadEvent]) -> tuple[Change, ...]:
         """Return all changes in the order of time, one for each moment of a link. Problems go to the document."""
@@ -306,7 +310,7 @@ class Timeline:
             each, period = TIME.render(entry.interval), TIME.render(trace.period_ns)
             message = f"is missing, so that each rate holds for {each} and the trace lasts {period}"
             self._document.warn((*position[:2], "interval"), f"{message}: write it, as in 'interval: {each}'")
-        self._warn_of_early_repetition(entry, n, trace.period_ns)
+        self._note_period(entry, n, trace.period_ns)
         steps = trace_file.keep_changes(_repeat(trace.rates, trace.period_ns, entry))
         yield {
             Track(link.name, "rate_bit_per_s", side): PropertyCourse(entry.at, (n, 0), position, steps)
@@ -324,7 +328,7 @@ class Timeline:
             return
         if entry.direction != "both":
             self._check_direction(n, event.file, [row.set for row in played if row.set], entry.direction)
-        self._warn_of_early_repetition(entry, n, last.at_ns)
+        self._note_period(entry, n, last.at_ns)
         if last.set is not None and last.set not in (played[0].set, played[-1].set):
             message = "never holds, as its time is the end: write one more row after it"
             self._document.warn(("events", n, "trace"), f"the last row of '{event.file}' {message}")
@@ -336,8 +340,9 @@ class Timeline:
         position = ("events", n, "trace")
         yield {track: PropertyCourse(values[0][0], (n, 0), position, values) for track, values in steps.items()}
 
-    def _warn_of_early_repetition(self, entry: EventEntry, n: int, period_ns: int) -> None:
-        """Warn if a trace begins again before its end."""
+    def _note_period(self, entry: EventEntry, n: int, period_ns: int) -> None:
+        """Note the length of a trace, and warn if the trace begins again before its end."""
+        self.periods_ns[n] = period_ns
         if entry.every is not None and entry.every < period_ns:
             period = TIME.render(period_ns)
             message = f"is shorter than the trace, whose end is then never played: write 'every: {period}' or more"

@@ -278,14 +278,16 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     if last is first:
         action: ExperimentSpec | None = replace(EMPTY, seed=EMPTY.seed if found.seed is None else found.seed)
     else:
-        action = _read_action(last, parameters, network, PurePath(first.name).stem, found.seed)
+        action = _read_action(last, parameters, network, first, found.seed)
     if action is not None:
         check_times(network.events, action.traffic, network.spec.changes if network.spec else (), first)
         cross_check.check_end(action, last)
         axes = found.matrix.values(found.fixed)
         check_axes(action.plots, axes, last)
         if network.spec is not None:
-            cross_check.check_shown_names(Spec(network.spec, action), axes, last)
+            checked = Spec(network.spec, action)
+            cross_check.check_shown_names(checked, axes, last)
+            cross_check.check_traces(checked, network.events, first)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
@@ -336,7 +338,7 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
         return Topology(None, None)
     topology = read_topology(values, document, on_links)
     if topology.spec is not None:
-        cross_check.check_network(topology.spec, document)
+        cross_check.check_network(topology.spec, topology.places, document)
         cross_check.check_events(topology.spec, topology.events, document)
     return topology
 
@@ -350,8 +352,9 @@ def _list_names(network: Topology, hosts: Sequence[str]) -> dict[ValuePath, Sequ
 
 
 def _read_action(
-    document: Document, parameters: FileParameters, network: Topology, topology_name: str, seed: int | None
+    document: Document, parameters: FileParameters, network: Topology, topology: Document, seed: int | None
 ) -> ExperimentSpec | None:
+    topology_name = PurePath(topology.name).stem
     values = document.plain(parameters)
     if values is None:
         return None
@@ -374,6 +377,7 @@ def _read_action(
         cross_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)
+        cross_check.check_losses(paths, network.places, document, topology)
         cross_check.check_tools(paths, notes)
         check_rates(paths, notes)
         check_bounds(paths, notes)

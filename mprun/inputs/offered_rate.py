@@ -20,18 +20,20 @@ from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to, used_paths
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
-from mprun.model.spec import FAMILIES, Family, Flow, LinkChange, TopologySpec
+from mprun.model.spec import FAMILIES, HEADER_BYTES, Family, Flow, LinkChange, TopologySpec
 from mprun.model.units import DAY_NS, NS_PER_S
 from mprun.safety.text import name_some
 from mprun.workloads.tool import receiver_of, time_limit_of
 
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
+# The headers of IPv4 and UDP, and those of IPv4 and TCP without options. No packet of these transports has less.
+_LEAST_HEADERS_BYTES = (20 + 8, 20 + 20)
 # The largest number of flows that a message names.
 MOST_NAMES = 3
 # A direction of a link: its name, and the two nodes in the order in which a packet meets them.
-_Crossing = tuple[str, str, str]
-_Capacity = Mapping[_Crossing, float]
+Crossing = tuple[str, str, str]
+_Capacity = Mapping[Crossing, float]
 
 
 class _Stream(Frozen):
@@ -48,8 +50,8 @@ class _Stream(Frozen):
     sender: str
     receiver: str
     rate: int
-    crossings: frozenset[_Crossing]
-    certain: frozenset[_Crossing]
+    crossings: frozenset[Crossing]
+    certain: frozenset[Crossing]
     start_ns: int
     end_ns: float
 
@@ -93,28 +95,29 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
             continue
         ends = (flow.source, flow.destination)
         ways = [way for way in (ends, ends[::-1]) if receiver_of(flow) in (None, way[1])]
-        most = max(_find_most(network.cross(*way, flow, used), *way, capacity) for way in ways)
+        headers = _LEAST_HEADERS_BYTES[flow.protocol in ("tcp", "mptcp")]
+        payload = max((link.mtu - headers) / (link.mtu + HEADER_BYTES) for link in paths.topology.links)
+        most = payload * max(_find_most(network.cross(*way, flow, used), *way, capacity) for way in ways)
         limit_s = time_limit_of(flow, DAY_NS) / NS_PER_S
         until = f" until its time limit, {limit_s:.1f} s" if kind == "bytes" else ""
         if least > most * (limit_s / 8 if until else 1):
             key = "equals" if one.minimum is None else "min"
-            message = f"cannot hold: the links of '{flow.name}' carry at most {_spell(most)}{until}"
+            message = f"cannot hold: the links of '{flow.name}' carry at most {most / 1e6:.4g}mbit of payload{until}"
             notes.warn(("expect", n, key), message)
 
 
-def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, set[str]]]:
-    """Return each flow with the links that its data may cross, in one direction at least."""
+def find_crossings(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[Crossing]]]:
+    """Return each flow with the directions of links that its packets from source to destination may cross."""
     network, flows = _Network(known_paths.topology), known_paths.experiment.traffic
-    used = (
+    return [
         (flow, network.cross(flow.source, flow.destination, flow, used_paths(flow.protocol, known_paths.of(flow))))
         for flow in flows
-    )
-    return [(flow, {link for link, _, _ in crossings}) for flow, crossings in used]
+    ]
 
 
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
     """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
-    taken = Counter[_Crossing]()
+    taken = Counter[Crossing]()
     for one in running:
         taken.update(dict.fromkeys(one.certain, one.rate))
     alike = gather(((one.sender, one.receiver, one.crossings), one) for one in running)
@@ -150,7 +153,7 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
     spans = find_spans(flows)
     numbers = (n for n, flow in enumerate(entries) for _ in flow.names)
     network = _Network(known_paths.topology)
-    known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[_Crossing], frozenset[_Crossing]]] = {}
+    known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[Crossing], frozenset[Crossing]]] = {}
     for n, flow in zip(numbers, flows, strict=True):
         offered = flow.options.get(RATE)
         paths = known_paths.of(flow)
@@ -193,7 +196,7 @@ def _find_capacity(topology: TopologySpec) -> _Capacity:
     states = [(link.name, link.forward, link.reverse) for link in topology.links]
     states += [(one.link, one.forward, one.reverse) for one in topology.changes if isinstance(one, LinkChange)]
     ends = {link.name: link.ends for link in topology.links}
-    found: dict[_Crossing, float] = {}
+    found: dict[Crossing, float] = {}
     for name, *ways in states:
         for way, (a, b) in zip(ways, (ends[name], ends[name][::-1]), strict=True):
             found[name, a, b] = max(found.get((name, a, b), 0), way.rate_bit_per_s or math.inf)
@@ -210,16 +213,16 @@ class _Network:
         self._between = {family: [link.name for link in inner if topology.carries(link, family)] for family in FAMILIES}
         self._counted = cache(self._count_routers)
 
-    def cross(self, sender: str, receiver: str, flow: Flow, used: Iterable[NamedPath]) -> frozenset[_Crossing]:
+    def cross(self, sender: str, receiver: str, flow: Flow, used: Iterable[NamedPath]) -> frozenset[Crossing]:
         """Return the crossings on all ways of the paths that a flow uses in one direction."""
         ways = [
             self.find_ways((sender, first), (receiver, last), path.family)
             for path in used
             for first, last in [(path.first_link, path.last_link)[:: 1 if sender == flow.source else -1]]
         ]
-        return frozenset[_Crossing]().union(*ways)
+        return frozenset[Crossing]().union(*ways)
 
-    def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[_Crossing]:
+    def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[Crossing]:
         """Return the crossings on all ways with the fewest routers between two interfaces of hosts."""
         ahead, behind = self._counted(first, family), self._counted(last, family)
         links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
@@ -248,21 +251,21 @@ class _Network:
         return counts
 
 
-def _find_certain(crossings: Collection[_Crossing], sender: str, receiver: str) -> Iterator[_Crossing]:
+def _find_certain(crossings: Collection[Crossing], sender: str, receiver: str) -> Iterator[Crossing]:
     """Yield the crossings that lie on every way from the sender to the receiver."""
     for crossing in _find_way(crossings, sender, receiver) or ():
         if _find_way({*crossings} - {crossing}, sender, receiver) is None:
             yield crossing
 
 
-def _find_way(crossings: Iterable[_Crossing], sender: str, receiver: str) -> list[_Crossing] | None:
+def _find_way(crossings: Iterable[Crossing], sender: str, receiver: str) -> list[Crossing] | None:
     """Return a shortest way over some crossings; None if no such way exists."""
     beside = gather((crossing[1], crossing) for crossing in crossings)
     reached = search([sender], lambda node: ((crossing[2], crossing) for crossing in beside.get(node, ())))
     return steps_to(receiver, reached) if receiver in reached else None
 
 
-def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
+def _find_most(crossings: Collection[Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
     """Return the maximum flow in bit/s over all ways (Edmonds and Karp 1972)."""
     left = {crossing: capacity[crossing] for crossing in sorted(crossings)}
     total = 0.0
@@ -277,7 +280,7 @@ def _find_most(crossings: Collection[_Crossing], sender: str, receiver: str, cap
     return total
 
 
-def _find_widest(crossings: Collection[_Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
+def _find_widest(crossings: Collection[Crossing], sender: str, receiver: str, capacity: _Capacity) -> float:
     """Return the largest rate in bit/s that a single way carries."""
     rates = sorted({capacity[crossing] for crossing in crossings}, reverse=True)
     return next(

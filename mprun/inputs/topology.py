@@ -7,7 +7,7 @@ The nodes and links are written out, or a generator makes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import PurePath
 
 from mprun.inputs.cross_check import check_links
@@ -43,11 +43,13 @@ class Topology(Frozen):
     `nodes`: the nodes that are known, so that an experiment can be checked against a faulty topology too; None if
     they are unknown.
     `events`: the entries as they are written.
+    `places`: the path of each link in the file, by its name; without links that a generator makes by other keys.
     """
 
     spec: TopologySpec | None
     nodes: Mapping[str, NodeKind] | None
     events: tuple[ReadEvent, ...] = ()
+    places: Mapping[str, ValuePath] = field(default_factory=dict)
 
 
 def read_topology(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
@@ -82,22 +84,23 @@ def read_topology(values: Mapping[str, object], document: Document, lay_over: La
 
 def _warn_of_properties(values: Mapping[str, object], document: Document) -> None:
     """Warn of each rate that is rounded to one that a link can have, of each queue of one packet, and of each link that
-    has a delay in one direction only.
+    has a delay or a rate in one direction only.
 
-    An event leaves the delay of the other direction as it is.
+    An event leaves the value of the other direction as it is.
     """
     for path, entry in walk_mappings(values):
         for key, tell in (("rate", tell_rounding), ("queue", tell_short_queue)):
             for position, value in spread_directions((*path, key), entry.get(key)):
                 if message := tell(value):
                     document.warn(position, message)
-        delay = entry.get("delay")
-        if path[:1] == ("events",) or not isinstance(delay, dict) or "profile" in entry or document.tree.is_resolved:
+        if path[:1] == ("events",) or "profile" in entry or document.tree.is_resolved:
             continue
-        if {*delay} in ({"forward"}, {"reverse"}):
-            (has, given), lacks = *delay.items(), "reverse" if "forward" in delay else "forward"
-            message = f"is given {has} only, and {lacks} has none: write '{{{has}: {given}, {lacks}: ...}}'"
-            document.warn((*path, "delay"), f"{message}, or one delay for both")
+        for key, without in (("delay", "has none"), ("rate", "is as fast as the machine")):
+            both = entry.get(key)
+            if isinstance(both, dict) and {*both} in ({"forward"}, {"reverse"}):
+                (has, given), lacks = *both.items(), "reverse" if "forward" in both else "forward"
+                message = f"is given {has} only, and {lacks} {without}: write '{{{has}: {given}, {lacks}: ...}}'"
+                document.warn((*path, key), f"{message}, or one {key} for both")
 
 
 def _generate(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
@@ -180,10 +183,12 @@ def _complete(
     if not is_sound:
         return Topology(None, nodes, events)
     boxes = _read_middleboxes(file.middleboxes, nodes, links, document)
-    changes = Timeline(nodes, links, document).lay(events)
+    timeline = Timeline(nodes, links, document)
+    changes = timeline.lay(events)
+    events = tuple(replace(event, period_ns=timeline.periods_ns.get(n)) for n, event in enumerate(events))
     name = PurePath(document.name).stem
     spec = TopologySpec(name, file.description, nodes, links, changes, switches, boxes, addressing, file.ecmp)
-    return Topology(spec, nodes, events)
+    return Topology(spec, nodes, events, file.place_links([link.name for link in links]))
 
 
 def _read_middleboxes(

@@ -15,7 +15,7 @@ client1 has the name of its own link, `client1`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -23,6 +23,7 @@ from mprun.inputs.generators.multi_path import MOST_PATHS, Paths, find_addresses
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import UNSHAPED
 from mprun.inputs.keys.topology import Expansion
+from mprun.model.problem import ValuePath
 from mprun.model.spec import LinkSpec, NodeKind
 
 
@@ -37,6 +38,11 @@ class Parameters(Paths):
             reason = "each has a subnet of its own, numbered by one byte of the address"
             yield "paths", f"make {servers} links to servers, more than {MOST_PATHS}: {reason}"
         yield from super().find_conflicts()
+
+    def place_links(self, names: Sequence[str]) -> Mapping[str, ValuePath]:
+        # the client's own link has the flag of the path
+        clients = {f"client-s{n}": ("paths", n) for n in range(len(self.paths))}
+        return {**super().place_links(names), **clients}
 
     def other_links(self) -> list[str]:
         own = [(f"client-s{n}", f"client{n + 1}", f"router-server{n + 1}") for n in range(len(self.paths))]

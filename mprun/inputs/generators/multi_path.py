@@ -8,7 +8,7 @@ client ----| router |---- server
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Literal
 
@@ -18,6 +18,7 @@ from mprun.inputs.keys.field import Name, Subnets
 from mprun.inputs.keys.file_model import KeyProblem
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.topology import Expansion, GeneratedTopology
+from mprun.model.problem import ValuePath
 from mprun.model.spec import LinkSpec
 
 MOST_PATHS = 250
@@ -49,25 +50,33 @@ class Paths(GeneratedTopology):
     """The network of the server links' subnets. Link j has the j-th subnet. Default: 10.1.0.0/16."""
 
     def find_conflicts(self) -> Iterator[KeyProblem]:
-        taken: dict[str, tuple[str | int, ...]] = {}
+        taken: dict[str, ValuePath] = {}
         others = self.other_links()
-        for key, prefix, entries in (("paths", "path", self.paths), ("server_paths", "server", self.server_links)):
+        for key, entries in (("paths", self.paths), ("server_paths", self.server_links)):
             if len(entries) > MOST_PATHS:
                 reason = "each has a subnet of its own, numbered by one byte of the address"
                 yield key, f"{len(entries)} links are more than {MOST_PATHS}: {reason}"
-            for n, entry in enumerate(entries):
-                name = entry.name or f"{prefix}{n}"
-                position = (key, n, "name")
-                if name in others:
-                    yield position, f"'{name}' is the name of another link of this generator: give it its own"
-                if name in taken:
-                    blamed = position if entry.name else taken[name]
-                    yield blamed, f"'{name}' is the name of two links: give each its own"
-                taken.setdefault(name, position)
+        for name, place, entry in self.name_entries():
+            position = (*place, "name")
+            if name in others:
+                yield position, f"'{name}' is the name of another link of this generator: give it its own"
+            if name in taken:
+                blamed = position if entry.name else taken[name]
+                yield blamed, f"'{name}' is the name of two links: give each its own"
+            taken.setdefault(name, position)
         if self.client_subnets == self.server_subnets:
             blamed_key = next(key for key in ("server_subnets", "client_subnets") if key in self.model_fields_set)
             message = f"{self.client_subnets} is for the other side too: give each side its own, as in '10.2.0.0/16'"
             yield blamed_key, message
+
+    def name_entries(self) -> Iterator[tuple[str, ValuePath, PathEntry]]:
+        """Yield the name of the link of each entry, its path in the file, and the entry."""
+        for key, prefix, entries in (("paths", "path", self.paths), ("server_paths", "server", self.server_links)):
+            for n, entry in enumerate(entries):
+                yield entry.name or f"{prefix}{n}", (key, n), entry
+
+    def place_links(self, names: Sequence[str]) -> Mapping[str, ValuePath]:
+        return {name: place for name, place, _ in self.name_entries()}
 
     def other_links(self) -> Sequence[str]:
         """Return the names that the generator gives to other links than these."""

@@ -7,7 +7,7 @@ A topology is written out (`nodes` and `links`), or made by a generator (`topolo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from mprun.inputs.keys.file_model import PREPARED, FileModel
 from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.openflow import OpenFlowEntry
+from mprun.model.problem import ValuePath
 from mprun.model.spec import Addressing, LinkSpec, NodeKind
 
 
@@ -40,6 +41,13 @@ class TopologyFile(FileModel):
     """The changes of the network over time."""
     middleboxes: dict[Name, MiddleboxEntry] = Field({}, examples=[{"router": {"strip": ["mp_join"]}}])
     """The middleboxes, by the name of their router."""
+
+    def place_links(self, names: Sequence[str]) -> Mapping[str, ValuePath]:
+        """Return the path of each link in the file, by its name, as far as an entry of the file is the link.
+
+        names: of all links of the topology, in their order.
+        """
+        return {}
 
 
 class NodeEntry(FileModel):
@@ -77,6 +85,9 @@ class WrittenTopology(TopologyFile):
     """The nodes, by name."""
     links: list[LinkEntry] = Field(default=[])
     """The links between the nodes."""
+
+    def place_links(self, names: Sequence[str]) -> Mapping[str, ValuePath]:
+        return {name: ("links", n) for n, name in enumerate(names)}
 
 
 class GeneratedTopology(TopologyFile):

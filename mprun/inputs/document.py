@@ -47,6 +47,8 @@ class Document:
         self.name = tree.name
         self.files = tree.files
         self.attachments: tuple[Attachment, ...] = ()
+        # True if values with problems were left out, so that a further warning may be false
+        self.is_partial = False
         # in their order, each once
         self.problems = dict.fromkeys(tree.problems)
         self.warnings = dict.fromkeys(tree.warnings)
@@ -145,8 +147,9 @@ class Document:
             self.refuse(path, "is empty: write a value, or remove the key")
 
     def warn(self, path: ValuePath, message: str) -> None:
-        """Record a warning at a path, once."""
-        self.warnings[self.problem(path, message)] = None
+        """Record a warning at a path, once, unless it may follow from a problem of the file."""
+        if not self.is_partial:
+            self.warnings[self.problem(path, message)] = None
 
     def problem(self, path: ValuePath, message: str) -> InputProblem:
         """Return a problem at a path. In a file of the older format, the path is the older key."""
@@ -342,12 +345,12 @@ def sort(documents: Sequence[Document], problems: Iterable[InputProblem]) -> lis
 
 
 class Spread:
-    """Notes on flows that the entries of `traffic` were expanded to. Each note goes to the entry of its flow.
+    """Notes on values that entries of lists became, such as the flows of `traffic`. Each note goes to its entry.
 
-    origins: the number of the entry of each flow.
+    origins: by the key of the list, the number of the entry of each value.
     """
 
-    def __init__(self, document: Document, origins: Sequence[int]) -> None:
+    def __init__(self, document: Document, origins: Mapping[str | int, Sequence[int]]) -> None:
         self._document = document
         self._origins = origins
 
@@ -358,6 +361,6 @@ class Spread:
         self._document.warn(self._entry(path), message)
 
     def _entry(self, path: ValuePath) -> ValuePath:
-        if len(path) > 1 and path[0] == "traffic" and isinstance(path[1], int):
-            return ("traffic", self._origins[path[1]], *path[2:])
+        if len(path) > 1 and path[0] in self._origins and isinstance(path[1], int):
+            return (path[0], self._origins[path[0]][path[1]], *path[2:])
         return path

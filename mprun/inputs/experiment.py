@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mprun.errors import SpecError
-from mprun.inputs.document import Document
+from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.experiment import (
     DEFAULT_PROBE_PINGS,
     ExpectEntry,
@@ -21,7 +21,7 @@ from mprun.inputs.keys.experiment import (
     name_link,
 )
 from mprun.inputs.keys.field import DEFAULT_SEED
-from mprun.inputs.keys.file_model import check
+from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.pairing import spread_hosts
 from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, SAMPLES
 from mprun.inputs.matrix_cells import list_axes
@@ -46,6 +46,14 @@ _MEANT: Mapping[str, Sequence[str]] = {
     "retransmits": ("resent",),
     "subflows": ("paths",),
 }
+# The keys of the experiment that the checks of some keys use.
+_USED: Mapping[str, set[str]] = {
+    "expect": {"traffic", "sample", "probe", "matrix"},
+    "plots": {"traffic", "sample", "capture", "tracepoints"},
+    "show": {"traffic"},
+    "repeat": {"traffic"},
+    "search": {"traffic", "matrix"},
+}
 # The name of a sweep's cells in a statement.
 CELLS = "cells"
 
@@ -64,9 +72,13 @@ def read_experiment(
     if seed is None:
         seed = DEFAULT_SEED if file is None or file.repeat is None else file.repeat.seed
     traffic = read_traffic(values.get("traffic"), document, hosts, seed)
+    numbers: Sequence[int] = range(len(file.expect) if file else 0)
     if file is None or traffic is None:
+        file, numbers = _take_sound(values, document, has_flows=traffic is not None)
+    if file is None:
         return None
-    flows, notes = traffic
+    flows, origins = traffic or ((), ())
+    expected = list(zip(numbers, file.expect, strict=False))
     is_written = not (document.tree.is_resolved or document.tree.older_keys)
     if values.get("traffic") is None and is_written and not file.calibrate:
         missing = "is missing, so that a run measures nothing: write '- {tool: ping, from: client, to: server}' in it"
@@ -110,9 +122,7 @@ def read_experiment(
         if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
             document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
     expectations = {
-        n: _expectation(n, entry.metric, entry, owned, document)
-        for n, entry in enumerate(file.expect)
-        if entry.metric is not None
+        n: _expectation(n, entry.metric, entry, owned, document) for n, entry in expected if entry.metric is not None
     }
     # a run of an earlier version is read as it is
     if not document.tree.is_resolved:
@@ -138,7 +148,7 @@ def read_experiment(
         plots=tuple(entry.fill(Plot) for entry in file.plots),
         across=tuple(
             _read_across(n, entry.holds, file.matrix, owned, document)
-            for n, entry in enumerate(file.expect)
+            for n, entry in expected
             if entry.holds is not None
         ),
         attachments=tuple(dict.fromkeys(document.attachments)),
@@ -148,7 +158,28 @@ def read_experiment(
         tracepoints=tuple(dict.fromkeys(file.tracepoints)),
         search=None if file.search is None else read_search(file.search, partial(_metric_of, owned=owned), document),
     )
-    return experiment, file.hosts, notes
+    return experiment, file.hosts, Spread(document, {"traffic": origins, "expect": list(expectations)})
+
+
+def _take_sound(
+    values: Mapping[str, object], document: Document, has_flows: bool
+) -> tuple[ExperimentFile | None, Sequence[int]]:
+    """Return the parts of a file whose checks use no part with a problem, so that one problem hides few others.
+
+    None if too few parts are left. Return also the numbers of the expectations without a problem, which are left.
+    has_flows: the flows are known.
+    """
+    document.is_partial = True
+    entries = values.get("expect")
+    wrong = {one.path[1] for one in document.problems if one.path[:1] == ("expect",) and len(one.path) > 1}
+    numbers = [n for n in range(len(entries)) if n not in wrong] if isinstance(entries, list) else []
+    faulty = {one.path[0] for one in document.problems if one.path} | (set() if has_flows else {"traffic"})
+    # an unknown key may be meant as any other
+    used = {key: faulty & needed or faulty - {*fields_of(ExperimentFile)} for key, needed in _USED.items()}
+    sound = {key: value for key, value in values.items() if not used.get(key)}
+    if isinstance(entries, list) and "expect" in sound:
+        sound["expect"] = [entries[n] for n in numbers]
+    return salvage(ExperimentFile, sound), numbers
 
 
 def check_links(links: Sequence[tuple[str, str]], topology: str, experiment: str, document: Document) -> None:

@@ -30,8 +30,8 @@ MOST_FLOWS = 20_000
 
 def read_traffic(
     values: object, document: Document, hosts: Sequence[str] | None, seed: int
-) -> tuple[tuple[Flow, ...], Notes] | None:
-    """Return the flows from plain values, in the order of the entries, and the place for problems of `traffic[n]`.
+) -> tuple[tuple[Flow, ...], Sequence[int]] | None:
+    """Return the flows from plain values, in the order of the entries, and the number of the entry of each flow.
 
     None if an entry is no mapping or its hosts are not known. Problems go to the document. The model of the file checks
     that `traffic` is a list of mappings.
@@ -39,7 +39,7 @@ def read_traffic(
     `seed`: random choices follow from it.
     """
     if values is None:
-        return (), document
+        return (), ()
     if values == [] and not document.tree.is_resolved:
         document.refuse(("traffic",), "has no flow: write '- {tool: ping, from: client, to: server}', or remove it")
     listed = values if isinstance(values, list) else [None]
@@ -60,12 +60,13 @@ def read_traffic(
     if not all(expanded):
         return None
     flows = tuple(flow for some in expanded for flow in some)
-    notes = Spread(document, [n for n, some in enumerate(expanded) for _ in some])
+    origins = [n for n, some in enumerate(expanded) for _ in some]
+    notes = Spread(document, {"traffic": origins})
     _check_names(flows, notes)
     _check_groups(flows, notes)
     _check_order(flows, notes)
     _check_ports(flows, notes)
-    return flows, notes
+    return flows, origins
 
 
 def _read_entry(value: Mapping[str, object], n: int, document: Document) -> FlowEntry | None:

@@ -28,6 +28,7 @@ import yaml
 from mprun.cli import group
 from mprun.engines import trial
 from mprun.errors import MprunError
+from mprun.inputs.loading import Loaded
 from mprun.model.problem import InputError, InputProblem
 
 FILE = Path(__file__).parent.parent / "golden" / "mistakes.yaml"
@@ -138,6 +139,23 @@ def test_a_problem_of_one_file_hides_none_of_the_other(tmp_path: Path, monkeypat
     text = call(["validate", "-t", "topo", "-x", "xp"])[1]
     assert "topo.yaml:3: paths: " in text
     assert "xp.yaml:2: paths: is not known to this kernel\n" in text
+
+
+def test_a_kernel_is_asked_for_what_is_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong path manager hid that no kernel has the scheduler beside it. The kernel's answer is made here."""
+
+    def refuse(cells: tuple[Loaded, ...], *_: object, **__: object) -> list[str]:
+        told = cells[0].spec.experiment.mptcp_of("client").scheduler
+        raise InputError([InputProblem("xp.yaml", 11, ("scheduler",), f"no scheduler '{told}'")])
+
+    monkeypatch.chdir(tmp_path)
+    call(["new", "."])
+    xp = Path("xp.yaml")
+    xp.write_text(xp.read_text().replace("path_manager: fullmesh", "path_manager: mesh, scheduler: nope", 1))
+    monkeypatch.setattr(trial, "refuse_unknown", refuse)
+    text = call(["validate", "-t", "topo", "-x", "xp"])[1]
+    assert "xp.yaml:11: hosts.client.mptcp.path_manager: 'mesh' is not known here" in text
+    assert "xp.yaml:11: scheduler: no scheduler 'nope'" in text
 
 
 def test_no_text_misleads() -> None:

@@ -178,12 +178,16 @@ def explain(
 def salvage(model: type[Model], values: Mapping[str, object]) -> Model | None:
     """Return a model of the values without those that have problems. None if too few values are left."""
     rest = deepcopy(dict(values))
-    for _ in range(4):
+    former: list[ValuePath] = []
+    for _ in range(6):
         try:
             return model.model_validate(rest)
         except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                _remove(rest, _locate(model, detail["loc"])[0])
+            paths = [_locate(model, detail["loc"])[0] for detail in error.errors(include_url=False)]
+            for path in filter(None, paths):
+                # what is refused again lacks a value
+                _remove(rest, path[:1] if path in former else path)
+            former = paths
     return None
 
 
@@ -305,6 +309,10 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
             return f"{name_value(value)} is not known here: did you mean '{meant}'?"
         if path[-1] == "protocol" and value == "quic":
             return "'quic' is a tool and no transport protocol here: write 'tool: quic'"
+        if isinstance(value, list) and owner is not None and "tool" in owner.model_fields:
+            key, first = _key_of(path), value[0] if value else "..."
+            axis = f"'params: {{{key}: {first}}}' and 'matrix: {{{key}: {write_flow(value)}}}' for several runs"
+            return f"a list is not known here: write one value, or '\"{{{{ {key} }}}}\"' with {axis}"
         # p90 is no slip of p99
         is_of_form = any(re.sub("[0-9]+", "", str(value)) == re.sub("[0-9]+", "", one) for one in known)
         hint = f"; write one of: {', '.join(known)}" if is_of_form else name_nearest(value, known, "write one of")
@@ -431,6 +439,8 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
                 return f"'{key}' is a key of an entry of '{name}': write it there"
         if owner.READ_BEFORE and isinstance(below, dict | list):
             return f"unknown key '{key}'{list_names(known, 'keys here')}; a key of your own is 'x-{key}'"
+    if len(path) == 3 and isinstance(below, dict) and below and {*below} <= {*known}:
+        return f"'{key}' has keys of an entry of '{path[0]}': give it the indentation of '{path[1]}'"
     if key not in _SYNONYMS:
         return f"unknown key '{key}'{name_nearest(key, known, 'keys here')}"
     meant = next((one for one in _SYNONYMS[key] if one in known), None)

@@ -214,28 +214,39 @@ class _Reading:
             old = entries.get(key.value)
             if old is not None and isinstance(old[1], MappingNode) and isinstance(value, MappingNode):
                 value = self._merge(old[1], value, levels + 1)
-            elif old is not None and self._role == "topology":
-                self.warnings += _warn_of_replaced(key, old[1], value)
+            elif old is not None and isinstance(old[1], SequenceNode) and isinstance(value, SequenceNode):
+                self.warnings += _warn_of_replaced(key, old[1], value, self._role == "topology")
             entries[key.value] = (key, value)
         return MappingNode(above.tag, list(entries.values()), above.start_mark, above.end_mark)
 
 
-def _warn_of_replaced(key: ScalarNode, below: Node, above: Node) -> Iterator[InputProblem]:
-    """Yield a warning if a list of links replaces another and an entry lacks the rate or the delay of all others."""
-    former, new = (
-        [{one.value for one, _ in entry.value} for entry in node.value if isinstance(entry, MappingNode)]
-        if isinstance(node, SequenceNode)
-        else []
-        for node in (below, above)
-    )
-    shared = set.intersection(*former) if former else set()
-    for n, keys in enumerate(new):
+def _warn_of_replaced(
+    key: ScalarNode, below: SequenceNode, above: SequenceNode, is_of_links: bool
+) -> Iterator[InputProblem]:
+    """Yield a warning if a list replaces another and has only some of its names, as if both were merged.
+
+    Of lists of links, yield one if an entry lacks the rate or the delay of all others.
+    """
+    listed = ([entry for entry in node.value if isinstance(entry, MappingNode)] for node in (below, above))
+    former, new = ([{one.value: value.value for one, value in entry.value} for entry in entries] for entries in listed)
+    base = below.start_mark.name
+    shared = set.intersection(*map(set, former)) if former and is_of_links else set()
+    for n, entry in enumerate(new):
+        keys = {*entry}
         given = keys | ({"delay"} if "rtt" in keys else set()) | ({*_LIMITS} if "profile" in keys else set())
         if lacking := [f"'{name}'" for name in _LIMITS if name in shared - given]:
-            base, links, lacks = below.start_mark.name, key.value, " and no ".join(lacking)
+            links, lacks = key.value, " and no ".join(lacking)
             message = (
                 f"replaces all {len(former)} {links} of {base}, and {links}[{n}] has no {lacks}: write all {links} in "
                 f"full here, or make the one value a parameter of {base}"
             )
             yield problem_at(key, (key.value,), message)
             return
+    names = [[str(entry["name"]) for entry in entries if "name" in entry] for entries in (former, new)]
+    lost = [f"'{name}'" for name in names[0] if name not in names[1]]
+    if lost and names[1] and {*names[1]} < {*names[0]}:
+        message = (
+            f"replaces the {len(below.value)} entries of {base} by {len(above.value)}, without {', '.join(lost)}: "
+            "write all entries here; if that is meant, write a file without 'extends'"
+        )
+        yield problem_at(key, (key.value,), message)

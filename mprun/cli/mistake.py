@@ -178,11 +178,11 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
 def _advise_extra(text: str, command: click.Command, context: click.Context) -> str:
     """Return the advice for arguments that a command does not take."""
     first = text.split()[0]
-    unset = [one for one in context.params.get("params") or () if "=" not in one]
+    unset = [one for one in context.params.get("params") or () if "=" not in one[:-1]]
     if first.startswith("="):
         return "write NAME=VALUE without spaces"
     if unset:
-        return f"write '-p {unset[-1]}={first}'"
+        return f"write '-p {unset[-1].removesuffix('=')}={first}'"
     if columns := context.params.get("columns"):
         return f"write '--columns {','.join([*columns, *text.split()])}'"
     if first in _SENTENCES:

@@ -48,6 +48,9 @@ def open_lab(name: str, parameters: Mapping[str, str] = {}) -> Lab:
         raise SpecError(f"no lab '{name}': name each lab, as in 'mprun lab run 1 2 3'")
     if wanted not in named and any(Path(one).is_file() for one in spell(name)):
         raise SpecError(f"no lab '{name}', and a file of this name is here: write mprun -t TOPOLOGY -x {name}")
+    number = name.lower().removeprefix("lab").strip("-_ ").zfill(2)
+    if wanted not in named and number in labs:
+        raise SpecError(f"no lab '{name}': did you mean '{number}'?")
     if wanted not in named:
         raise SpecError(tell_unknown("lab", name, [folder.name for folder in labs.values()]))
     return read_lab(named[wanted], parameters)

@@ -79,8 +79,8 @@ def _parse_sysctl_value(value: object) -> str:
     return str(value)
 
 
-# Fields of Wireshark have a dot, and no keyword of pcap-filter(7) does.
-_DISPLAY_FILTER = re.compile(r"\b(?:ip|ipv6|tcp|udp|mptcp|sctp|eth|quic|frame)\.[a-z_.]+")
+# Fields of Wireshark have a dot, and no keyword of pcap-filter(7) does. Two protocols are no keywords either.
+_DISPLAY_FILTER = re.compile(r"\b(?:ip|ipv6|tcp|udp|mptcp|sctp|eth|quic|frame)\.[a-z_.]+|^(?:mptcp|quic)\b")
 
 
 def _parse_filter(value: object) -> str:

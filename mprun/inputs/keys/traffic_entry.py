@@ -168,7 +168,9 @@ class FlowEntry(FileModel):
         **dict.fromkeys(
             ("capture", "expect", "matrix", "plots"), "is of the experiment: write it outside of 'traffic'"
         ),
-        **dict.fromkeys(("delay", "loss", "rtt"), "is of a link: write it at the link, in the topology"),
+        **dict.fromkeys(
+            ("delay", "jitter", "loss", "queue", "rtt"), "is of a link: write it at the link, in the topology"
+        ),
     }
     name: Name | None = None
     """The name of the flow, used in its metrics. Default: the tool's name, for further flows with -2, -3 and so on."""

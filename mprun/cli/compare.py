@@ -275,15 +275,16 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
     brief = list(effect.say_briefly(compared, pair.expected, operands.shown))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
-    if brief:
+    shared = [one for one in compared if None not in (one.first, one.second)]
+    shown = compared if show_all else [one for one in shared if not effect.is_dull(one)]
+    # files and cells begin with an empty line
+    if brief and (operands.facts or operands.unmatched or not (operands.lines or shown[0].values)):
         click.echo()
     for name, (one, other) in operands.facts.items():
         click.echo(f"  {plain(name)}: {plain(effect.say_fact(one))} -> {plain(effect.say_fact(other))}")
     for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {effect.label_of(values)}")
     _show_lines(operands.lines, show_all)
-    shared = [one for one in compared if None not in (one.first, one.second)]
-    shown = compared if show_all else [one for one in shared if not effect.is_dull(one)]
     width = max((len(one.metric) for one in shown), default=0)
     last = None
     for one in shown:
@@ -312,7 +313,8 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
         click.echo("\n" + prose.wrap(text, "  "))
     units = _units(compared)
     for one in pair.expected:
-        if effect.is_news(one):
+        # the reasons of the failure follow
+        if effect.is_news(one) and not one.is_worse:
             click.echo(f"  {mark(one.is_held)} {effect.say_expected(one, units)}: {effect.say_held(one)}")
 
 

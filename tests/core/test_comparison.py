@@ -417,3 +417,16 @@ def test_verify_shows_the_change_of_a_share_in_points(capsys: pytest.CaptureFixt
     one = ComparedMetric({}, "bulk.share.a", "share", 0.2, 0.3, (1, 1), None, None)
     show_metrics("then", [one])
     assert "+10.0 points" in capsys.readouterr().out
+
+
+def test_a_comparison_has_one_empty_line_between_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two empty lines stood before the files, and each expectation that failed came twice."""
+    sides = (side(1.0), side(2.0))
+    asked = Expected({}, {"metric": "bulk.goodput", "minimum": 3.0}, (1, 1), (0, 1))
+    for lines in (["xp.yaml: +a"], []):
+        operands = Operands(("a", "b"), ((sides[0],), (sides[1],)), {}, lines)
+        show_pair(SidePair(operands, [compared(*sides)], [asked]), show_all=False, confidence=0.95)
+        printed = capsys.readouterr().out
+        assert "bulk.goodput: +100.00%\n\n  " in printed
+        assert "\n\n\n" not in printed
+        assert "in A, 0 of 1 in B" not in printed

@@ -24,6 +24,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.problem import find_nearest, name_nearest
 from mprun.model.scalar import Scalar
 from mprun.runs.runner import read_inputs
+from mprun.safety.folder import Folder
 from mprun.storage import run_directory
 from mprun.storage.run_directory import RunDirectory
 
@@ -74,9 +75,10 @@ def grade(lab: Lab, digests: Mapping[str, str], folder: Path) -> Grade:
         else:
             others[run.title] = run
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
-    left = tuple((step, _say_missing(step, others)) for step in lab.steps if step.name not in runs)
+    places = (lab.folder, folder)
+    left = tuple((step, _say_missing(step, others, places)) for step in lab.steps if step.name not in runs)
     passed_over = tuple(
-        (step, _say_missing(step, others))
+        (step, _say_missing(step, others, places))
         for step in lab.steps
         if step.name in runs and (other := others.get(_title_of(step))) is not None
         if run_directory.age(other.path) > run_directory.age(runs[step.name].path)
@@ -120,8 +122,11 @@ def _title_of(step: Step) -> str:
     return f"{step.topology.name}-{step.experiment.name}"
 
 
-def _say_missing(step: Step, others: Mapping[str, RunDirectory]) -> str:
-    """Return why a step has no run. others: the newest run of each title that is no step of the lab."""
+def _say_missing(step: Step, others: Mapping[str, RunDirectory], places: tuple[Path, Path]) -> str:
+    """Return why a step has no run.
+
+    others: the newest run of each title that is no step of the lab. places: the folders of the lab and of the student.
+    """
     run = others.get(_title_of(step))
     if run is None:
         return NOT_RUN
@@ -131,14 +136,26 @@ def _say_missing(step: Step, others: Mapping[str, RunDirectory]) -> str:
         had = run.inputs()
     except MprunError:
         return "has damaged files"
-    wanted = read_inputs(step.load().sources)
+    sources = step.load().sources
+    wanted = read_inputs(sources)
     changed = [name for name, text in wanted.items() if _values_of(text) != _values_of(had.get(name, ""))]
     if not changed:
         if (seed := run.summary().seed) != step.load().spec.experiment.seed:
             return f"was run with seed {seed}: run it again without --seed"
         return "was run with other parameters"
     names = " and ".join(changed)
+    own = {path.name: _read_own(*places, path) for path in sources}
+    if all(_values_of(own.get(name, "")) == _values_of(wanted[name]) for name in changed):
+        return f"was run with a changed {names}, and the changes are undone: run it again"
     return f"was run with a changed {names}: undo the changes first, or copy the lab again with `mprun lab start`"
+
+
+def _read_own(lab: Path, folder: Path, path: Path) -> str:
+    """Return the copy of a lab's file in a student's folder; empty if it cannot be read."""
+    try:
+        return Folder(folder).read_text(os.path.relpath(path, lab))
+    except (MprunError, OSError, ValueError):
+        return ""
 
 
 def _values_of(text: str) -> list[str]:

@@ -255,6 +255,26 @@ def test_a_step_that_was_run_with_another_seed_is_named(tmp_path: Path) -> None:
     assert graded.left[0] == (step, "was run with seed 2: run it again without --seed")
 
 
+def test_changes_that_are_undone_ask_for_another_run(tmp_path: Path) -> None:
+    """The advice to undo the changes stayed until the step was run again."""
+    lab = open_lab("01").in_profile("quick")
+    step = lab.steps[0]
+    texts = read_inputs(step.load().sources)
+    name = step.topology.with_suffix(".yaml").name
+    run = RunDirectory(tmp_path / "runs" / f"20260101-000000-{step.topology.name}-{step.experiment.name}-00000000")
+    run.path.mkdir(parents=True)
+    run.folder.make("inputs")
+    run.keep_inputs({**texts, name: texts[name] + "ecmp: true\n"})
+    run.write_summary(Summary("passed", True, 1, {}, (), (), (), ()))
+    told = [grade(lab, {}, tmp_path).left[0][1]]
+    (tmp_path / name).write_text(texts[name])
+    told.append(grade(lab, {}, tmp_path).left[0][1])
+    assert told == [
+        f"was run with a changed {name}: undo the changes first, or copy the lab again with `mprun lab start`",
+        f"was run with a changed {name}, and the changes are undone: run it again",
+    ]
+
+
 def test_the_total_of_a_lab_counts_the_runs_that_were_made(capsys: pytest.CaptureFixture[str]) -> None:
     done: Any = [SimpleNamespace(summary=one) for one in (object(), None)]
     judged: Any = [SimpleNamespace(verdict=verdict) for verdict in ("held", "failed", "open")]

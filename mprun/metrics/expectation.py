@@ -59,10 +59,21 @@ def judge_all(
     return tuple(verdict for verdict, _ in judged), [warning for _, warning in judged if warning is not None]
 
 
-def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent) -> Iterator[str]:
-    """Yield why a flow has fewer subflows than expected, if it has all subflows that its hosts' settings allow."""
+def explain_expected(verdicts: Sequence[ExpectationVerdict], intent: Intent, metrics: SummaryMetrics) -> Iterator[str]:
+    """Yield why a flow has fewer subflows than expected, if it has all subflows that its hosts' settings allow.
+
+    Yield too if a path has no share because no subflow was opened on it.
+    """
     for flow in intent.traffic:
         for verdict in verdicts:
+            name, _, path = verdict.metric.partition(".share.")
+            is_idle = verdict.value == 0 and f"{name}.joined.{path}" not in metrics
+            if name == flow.name and flow.protocol == "mptcp" and is_idle and not verdict.held:
+                client, server = (intent.mptcp_of(host) for host in (flow.source, flow.destination))
+                cause = explain_settings(client, server, 2)
+                if client.path_manager == "ndiffports":
+                    cause = "ndiffports opens all subflows between the first pair of addresses: write fullmesh"
+                yield f"{name}: no subflow was on path {path}, so that its share is 0{f': {cause}' if cause else ''}"
             bounds = [bound for bound in (verdict.equals, verdict.minimum) if bound is not None]
             value = verdict.value
             if verdict.metric != f"{flow.name}.subflows" or value is None or not bounds:

@@ -75,7 +75,9 @@ def measure(evidence: Evidence) -> Measured:
         )
     )
     verdicts, warnings = judge_all(evidence.expectations, found.metrics, find_allowances(intent, agent.host_idle))
-    found = join((found, Readings(warnings=warnings, failures=tuple(explain_expected(verdicts, intent)))))
+    found = join(
+        (found, Readings(warnings=warnings, failures=tuple(explain_expected(verdicts, intent, found.metrics))))
+    )
     held = all(verdict.held for verdict in verdicts)
     summary = Summary(
         status="error" if found.errors else "passed" if held and not found.failures else "failed",

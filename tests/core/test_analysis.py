@@ -42,7 +42,17 @@ from mprun.model.agent_report import AgentReport, Ended, MachineLoad
 from mprun.model.intent import AddressedFlow, FlowEnds
 from mprun.model.metric import OF_CONNECTIONS, OF_PATHS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, MetricValue
-from mprun.model.spec import Capture, Direction, Endpoint, Expectation, HostSpec, LinkChange, Mptcp, Protocol
+from mprun.model.spec import (
+    Capture,
+    Direction,
+    Endpoint,
+    Expectation,
+    HostSpec,
+    LinkChange,
+    Mptcp,
+    PathManagerName,
+    Protocol,
+)
 from mprun.workloads.tool import PathUse, Result, tool_of
 from tests.intents import flow, intent, link, path
 
@@ -285,7 +295,26 @@ def test_more_subflows_than_there_are_addresses_are_explained() -> None:
     asked = intent(traffic=(flow(subflows=2),), hosts=hosts)
     verdict = ExpectationVerdict("bulk.subflows", None, None, 4, value=2, held=False)
     why = "the addresses and settings of both hosts allow 2, not more"
-    assert list(explain_expected([verdict], asked)) == [f"bulk: 2 of 4 subflows: {why}"]
+    assert list(explain_expected([verdict], asked, {})) == [f"bulk: 2 of 4 subflows: {why}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "joined", "manager", "cause"),
+    [
+        (0.0, {}, "ndiffports", ": ndiffports opens all subflows between the first pair of addresses: write fullmesh"),
+        (0.0, {}, "fullmesh", ""),
+        (0.0, {"bulk.joined.path1": MetricValue(0.1, "s")}, "ndiffports", None),
+        (0.1, {}, "ndiffports", None),
+    ],
+)
+def test_a_path_without_a_subflow_explains_its_share(
+    value: float, joined: dict[str, MetricValue], manager: PathManagerName, cause: str | None
+) -> None:
+    hosts = {"client": HostSpec(mptcp=Mptcp(manager)), "server": HostSpec(mptcp=Mptcp("fullmesh"))}
+    asked = intent(traffic=(flow(subflows=2),), hosts=hosts)
+    verdict = ExpectationVerdict("bulk.share.path1", 0.2, None, None, value=value, held=False)
+    told = f"bulk: no subflow was on path path1, so that its share is 0{cause}"
+    assert list(explain_expected([verdict], asked, joined)) == ([] if cause is None else [told])
 
 
 @pytest.mark.parametrize(("opened", "protocol", "warned"), [(0, "mptcp", 1), (1, "mptcp", 0), (0, "tcp", 0)])

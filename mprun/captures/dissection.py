@@ -171,6 +171,7 @@ def _read_all(
         number = 1
         cut = 0
         argv = [program, *tshark.argv(intent.traffic)[1:]]
+        progress(f"reading {name}", done / total, f"{found.packets} packets")
         for portion, read in _portions(run, path, _Reader(argv, kept, quic_ports), name, found):
             identities = portion.identities
             packets = read_packets(portion.text, _observation_point(intent), zero_epoch_ns or 0)

@@ -15,6 +15,7 @@ from typing import Any
 import polars
 import pytest
 
+from mprun.captures.dissection import dissect
 from mprun.labs.steps import measured_by
 from mprun.machine.packaged import PROFILE
 from mprun.metrics.claim_check import find_value
@@ -373,6 +374,18 @@ def test_what_a_damaged_capture_lacks_is_unknown_and_not_lost(
     whole = run.summary["captures"]["client"]["packets"]
     (said,) = [text for text in read["warnings"] if f"of the {whole} packets that the run captured were read" in text]
     assert said.startswith("client: ")
+
+
+def test_the_progress_of_a_capture_begins_before_its_first_portion(
+    both: tuple[Result, dict[str, Any]], tmp_path: Path
+) -> None:
+    """The name of a capture came with its first 50000 packets, so that a log had no estimate of the rest."""
+    run, _ = both
+    copied = shutil.copytree(run.run, tmp_path / "copied", ignore=lambda *_: ["tables"])
+    told: list[tuple[str, float]] = []
+    dissect(RunDirectory(copied), lambda text, done, _: told.append((text, done)))
+    assert told[0] == ("reading client", 0.0)
+    assert [text for text, _ in told].count("reading server") >= 2
 
 
 @needs_root

@@ -247,6 +247,6 @@ def _warn_of_replaced(
     if lost and names[1] and {*names[1]} < {*names[0]}:
         message = (
             f"replaces the {len(below.value)} entries of {base} by {len(above.value)}, without {', '.join(lost)}: "
-            "write all entries here; if that is meant, write a file without 'extends'"
+            f"write all entries here; if that is meant, write a file that does not build on {base}"
         )
         yield problem_at(key, (key.value,), message)

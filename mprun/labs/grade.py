@@ -75,7 +75,7 @@ def grade(lab: Lab, digests: Mapping[str, str], folder: Path) -> Grade:
         else:
             others[run.title] = run
     runs = {name: newest[digest] for name, digest in digests.items() if digest in newest}
-    places = (lab.folder, folder)
+    places = (lab.folder, Folder(folder))
     left = tuple((step, _say_missing(step, others, places)) for step in lab.steps if step.name not in runs)
     passed_over = tuple(
         (step, _say_missing(step, others, places))
@@ -122,7 +122,7 @@ def _title_of(step: Step) -> str:
     return f"{step.topology.name}-{step.experiment.name}"
 
 
-def _say_missing(step: Step, others: Mapping[str, RunDirectory], places: tuple[Path, Path]) -> str:
+def _say_missing(step: Step, others: Mapping[str, RunDirectory], places: tuple[Path, Folder]) -> str:
     """Return why a step has no run.
 
     others: the newest run of each title that is no step of the lab. places: the folders of the lab and of the student.
@@ -150,10 +150,10 @@ def _say_missing(step: Step, others: Mapping[str, RunDirectory], places: tuple[P
     return f"was run with a changed {names}: undo the changes first, or copy the lab again with `mprun lab start`"
 
 
-def _read_own(lab: Path, folder: Path, path: Path) -> str:
+def _read_own(lab: Path, folder: Folder, path: Path) -> str:
     """Return the copy of a lab's file in a student's folder; empty if it cannot be read."""
     try:
-        return Folder(folder).read_text(os.path.relpath(path, lab))
+        return folder.read_text(os.path.relpath(path, lab))
     except (MprunError, OSError, ValueError):
         return ""
 

@@ -24,8 +24,9 @@ from mprun.machine import invoking_user
 from mprun.metrics.cells import INCOMPLETE, column_of_axis
 from mprun.model.engine_name import ENGINE_CHOICES, EngineChoice
 from mprun.model.frozen import Frozen
+from mprun.model.metric import SUFFIXES
 from mprun.model.permission import Consent, Permissions
-from mprun.model.problem import name_nearest, tell_unknown
+from mprun.model.problem import list_names, name_nearest, tell_unknown
 from mprun.model.scalar import spell_scalar
 from mprun.runs.place import choose_place_of
 from mprun.runs.runner import make_request, read_inputs, run_request
@@ -106,6 +107,21 @@ class Figure(Frozen):
         return self.svg
 
 
+class MetricFrame(polars.DataFrame):
+    """A table in which an unknown column that is a metric has an error with the way to its values."""
+
+    def __getitem__(self, key: Any) -> Any:
+        try:
+            return super().__getitem__(key)
+        except polars.exceptions.ColumnNotFoundError:
+            if "metric" in self.columns and key in self.get_column("metric"):
+                way = f"a row has each metric: write metrics.filter(metric='{key}')['value'].item()"
+            else:
+                own = [name for name in self.columns for unit in SUFFIXES.values() if unit and name == f"{key}{unit}"]
+                way = f"write '{own[0]}', with the unit" if own else list_names(self.columns, "columns")[2:]
+            raise polars.exceptions.ColumnNotFoundError(f"no column '{key}': {way}") from None
+
+
 class _Result(Frozen):
     """A run or a sweep."""
 
@@ -135,7 +151,7 @@ class Run(_Result):
     @property
     def metrics(self) -> polars.DataFrame:
         rows = [(name, float(m["value"]), m["unit"]) for name, m in self.summary["metrics"].items()]
-        return polars.DataFrame(rows, schema=["metric", "value", "unit"], orient="row")
+        return MetricFrame(rows, schema=["metric", "value", "unit"], orient="row")
 
     @property
     def tables(self) -> dict[str, polars.LazyFrame]:
@@ -386,4 +402,4 @@ def _run(run: RunDirectory) -> Run:
 
 def read_sweep(sweep: SweepDirectory) -> Sweep:
     """Return a sweep as far as it is complete. Raises MprunError."""
-    return Sweep(sweep.path, read_summary(sweep).to_json(), read_table(sweep))
+    return Sweep(sweep.path, read_summary(sweep).to_json(), MetricFrame(read_table(sweep)))

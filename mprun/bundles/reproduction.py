@@ -13,13 +13,14 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from mprun.bundles.archive import unpack
 from mprun.bundles.pack import ARTIFACTS, Artifacts, digest_of
+from mprun.bundles.written import WrittenFiles, compare_written
 from mprun.engines.agent_process import RunProgress
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.keys.experiment import RUNS
@@ -68,6 +69,7 @@ class ReproducedRun(Frozen):
     - main: the metrics that the experiment shows or expects, in the original and now.
     - failures: the reasons why runs could not be repeated.
     - unproven: members of the bundle that the repetition does not prove.
+    - written: the files of the bundle as written, against what ran.
     """
 
     closeness: Closeness
@@ -80,6 +82,7 @@ class ReproducedRun(Frozen):
     main: Sequence[ComparedMetric] = ()
     failures: Sequence[str] = ()
     unproven: Sequence[str] = ()
+    written: WrittenFiles = WrittenFiles()
 
 
 class Original(Frozen):
@@ -270,11 +273,23 @@ class Reproduction(Frozen):
 def reproduce(original: Original, how: Reproduction) -> ReproducedRun:
     """Run the originals again, and judge the results.
 
-    Raises SpecError or MachineError if nothing can be run, RunError if a single run cannot be repeated.
+    The written files of a bundle must give what ran, unless another version of mprun made the bundle. Raises SpecError
+    or MachineError if nothing can be run, RunError if a single run cannot be repeated.
     """
-    if isinstance(original.source, SweepDirectory):
-        return _reproduce_sweep(original, original.source, how)
     source = original.source
+    if isinstance(source, SweepDirectory):
+        done = _reproduce_sweep(original, source, how)
+    else:
+        done = _reproduce_run(original, source, how)
+    if not original.is_bundle:
+        return done
+    written = compare_written(source)
+    unproven = [name for name in done.unproven if name not in written.proven]
+    is_other = bool(written.lines) and "mprun" not in done.facts
+    return replace(done, written=written, unproven=unproven, closeness="different" if is_other else done.closeness)
+
+
+def _reproduce_run(original: Original, source: RunDirectory, how: Reproduction) -> ReproducedRun:
     again = repeat(source, how.parent, how.engine, how.kernel, how.consent, how.progress)
     facts = find_other_makers(source.environment(), again.environment())
     difference = original.find_difference(ALONE, again)

@@ -130,8 +130,9 @@ class LateGroup(click.Group):
         except click.MissingParameter as error:
             files = {"topology": "-t TOPOLOGY", "experiment": "-x EXPERIMENT"}
             if error.ctx and error.param and error.param.name in files:
-                wanted = [files[one.name] for one in error.ctx.command.params if one.required and one.name in files]
-                what = "name both files" if len(wanted) > 1 else "name the file"
+                asked = [one for one in error.ctx.command.params if one.name in files]
+                wanted = [files[one.name] if one.required else f"[{files[one.name]}]" for one in asked]
+                what = "name both files" if all(one.required for one in asked[:2]) else "name the file"
                 words = " ".join((error.ctx.command_path, *wanted))
                 raise click.UsageError(f"{what}: {words}", error.ctx) from None
             raise

@@ -21,8 +21,8 @@ _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".xz", ".7z")
 @click.argument("name", metavar="[RUN|SWEEP]", default="latest", shell_complete=complete_runs)
 @options.parent
 @options.to(
-    "Write the bundle to FILE. Default: NAME.mprun.zip in the current directory.",
-    type=options.Target(b"PK", has_folder=True),
+    "Write the bundle to FILE, a new file. Default: NAME.mprun.zip in the current directory.",
+    type=options.Target(b"PK", is_new=True, has_folder=True),
 )
 @options.text(
     "--license licence", "SPDX|URL", "Set the licence of the bundle: an SPDX identifier, such as CC-BY-4.0, or a URL."
@@ -47,10 +47,7 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
     else:
         operand.restore_tables(found)
     write_report(found)
-    is_replaced = target is not None and target.exists()
     with readable(found.path), Bar() as bar:
         bar.show("packing", 1.0)
         path = pack(found, target, url, with_pcaps)
-    if is_replaced:
-        click.echo(f"note: {path} existed and was replaced", err=True)
     click.echo(path)

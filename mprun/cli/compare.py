@@ -284,7 +284,7 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
         click.echo(f"  {plain(name)}: {plain(effect.say_fact(one))} -> {plain(effect.say_fact(other))}")
     for values, which in operands.unmatched:
         click.echo(f"  only in {'AB'[which - 1]}: {effect.label_of(values)}")
-    _show_lines(operands.lines, show_all)
+    show_lines(operands.lines, show_all)
     width = max((len(one.metric) for one in shown), default=0)
     last = None
     for one in shown:
@@ -318,7 +318,7 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
             click.echo(f"  {mark(one.is_held)} {effect.say_expected(one, units)}: {effect.say_held(one)}")
 
 
-def _show_lines(lines: Sequence[str], show_all: bool) -> None:
+def show_lines(lines: Sequence[str], show_all: bool) -> None:
     """Print the lines that only one side's files have, below the name of their file; few of them without --all."""
     for file, group in groupby((line.partition(": ") for line in lines), key=lambda parts: parts[0]):
         changes = [change for _, _, change in group]

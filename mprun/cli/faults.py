@@ -103,7 +103,7 @@ def command(
         packets = tuple(one for one in packets if one.options)
     candidates = pair(packets) if pairs else list(packets)
     if not candidates:
-        raise SpecError("no packet of this run can have this fault")
+        raise SpecError(_explain_none(base.packets, packets, action))
     chosen = sample(candidates, budget) if budget and budget < len(candidates) else candidates
     if not as_json:
         slots = execution.slots_for({place.name}, runs.jobs)
@@ -123,6 +123,19 @@ def command(
             outliers = _conclude(sweep, studied, fault, measured, unit, as_json, time.monotonic() - began)
     is_good = all(one.status == "passed" for one in studied[0].outcomes) if control is None else not outliers
     sys.exit(0 if is_good else 1)
+
+
+def _explain_none(every: Sequence[Packet], chosen: Sequence[Packet], action: str) -> str:
+    """Return why no packet of a run can have a fault. chosen: the packets that --first and the action leave."""
+    if not every:
+        return (
+            "no packet of this run can have a fault: those of pings (ICMP) do not count, so add a flow of another tool"
+        )
+    if chosen:
+        return "--pairs needs two packets: write a larger --first"
+    if any(one.options for one in every):
+        return f"none of the first packets has an option of MPTCP for '{action}': write a larger --first"
+    return f"no packet of this run has an option of MPTCP for '{action}': write 'protocol: mptcp' for a flow"
 
 
 def _say_estimate(base: Base, chosen: Sequence[Packet], kernels: int, slots: int, keep: str) -> str:

@@ -166,6 +166,11 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
     ):
         message = f"{error.message.rstrip('.')}: for runs with several seeds {_REPEAT}"
         return click.BadParameter(message, error.ctx, error.param)
+    is_of_table = isinstance(error, click.BadParameter) and command is not None and command.name == "export"
+    if is_of_table and (found := re.search(r"'([^']+\.(?:tex|md))'", error.message)):
+        form = "latex" if found[1].endswith("tex") else "markdown"
+        message = f"{error.message.rstrip('.')}; for a table in a file: mprun export --{form} > {found[1]}"
+        return click.BadParameter(message, error.ctx, getattr(error, "param", None))
     if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):
         known = [name for name, one in command.commands.items() if not one.hidden]
         return click.UsageError(f"no command '{found[1]}'{_advise_action(found[1], known, commands)}", error.ctx)

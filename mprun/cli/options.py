@@ -70,6 +70,7 @@ class Target(click.Path):
     """A file or a folder to be written. Its place is checked before anything takes time.
 
     begins: the first bytes of what is written. A file that begins otherwise is refused. Empty: any file is taken.
+    is_new: a file that exists is refused: its content can be lost. Drawings and pages are made again, and replaced.
     has_folder: the folder of the file must exist. takes_dash: `-` is standard output.
     """
 
@@ -78,17 +79,21 @@ class Target(click.Path):
         *begins: bytes,
         is_file: bool = True,
         is_folder: bool = False,
+        is_new: bool = False,
         has_folder: bool = False,
         takes_dash: bool = False,
     ) -> None:
         super().__init__(file_okay=is_file, dir_okay=is_folder or not is_file, allow_dash=takes_dash, path_type=Path)
         self._begins = begins
+        self._is_new = is_new
         self._has_folder = has_folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if path.is_file() and (path.suffix in (".yaml", ".yml") or not self._is_of_kind(path)):
             self.fail(f"'{path}' exists, and is no file of the kind to be written: name another file", param, ctx)
+        if path.is_file() and self._is_new:
+            self.fail(f"'{path}' exists: remove it, or name a new file", param, ctx)
         if not self.file_okay and path.suffix in _OF_FILES and not path.exists():
             self.fail(f"'{path}' would be a folder: write the name of one, as in '{path.with_suffix('')}'", param, ctx)
         if (self.allow_dash and path == Path("-")) or (self.file_okay and path.exists()):

@@ -58,7 +58,7 @@ def list_(as_json: bool) -> None:
     "--frame", default=1514, show_default=True, type=click.IntRange(64, 65535),
     help="Use this number of bytes for each line of mahimahi.",
 )  # fmt: skip
-@options.to("Write to FILE, a new file.", earlier=True)
+@options.to("Write to FILE, a new file.", earlier=True, type=options.Target(is_new=True))
 def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, frame: int, target: Path | None) -> None:
     """Convert a trace of another tool to a schedule for 'trace: FILE' with 'format: schedule'.
 
@@ -87,6 +87,8 @@ def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, fram
         output.write_files({target: imported.text}, "name a new file")
         what = ", ".join((TIME.render(imported.lasts_ns), *imported.ranges))
         click.echo(f"wrote {target}: {imported.rows} rows, {what}")
+    if form == "rates" and source("interval") is not ParameterSource.COMMANDLINE:
+        click.echo(f"note: each line holds for {interval}: --interval sets another time", err=True)
     if imported.raised:
         least = RATE.render(LEAST_LINK_RATE)
         click.echo(f"rates below {least}, the smallest of a link, that became {least}: {imported.raised}", err=True)

@@ -138,6 +138,7 @@ def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: b
         "main": [one.to_json() for one in done.main],
         "failures": done.failures,
         "unproven": done.unproven,
+        "written": {"lines": done.written.lines, "notes": done.written.notes},
     }
 
 
@@ -170,6 +171,9 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
 
 def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
     """Print the verdict on the runs of a sweep or a bundle."""
+    from mprun.cli import prose
+    from mprun.cli.compare import show_lines
+
     for text in done.failures:
         click.echo(f"  {click.style('error', fg='red')}: {plain(text)}")
     for name, (before, now) in done.facts.items():
@@ -183,6 +187,12 @@ def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
         click.echo(f"  and {hidden} more: --json has all")
     if done.unproven:
         click.echo(f"  the repetition says nothing of {_list_members(done.unproven)} in the bundle")
+    for text in done.written.notes[:MOST_SHOWN]:
+        click.echo(prose.wrap(plain(text), "  note: ", "    "))
+    if done.written.lines:
+        here = ", with this version of mprun" if "mprun" in done.facts else ""
+        click.echo(f"  the files in inputs/ give other runs{here} (-: what ran, +: what they give)")
+        show_lines(done.written.lines, False)
     _show_metrics("in the bundle" if is_bundle else "then", done.main)
     word, colour = _WORDS[done.closeness]
     many = done.runs > 1
@@ -192,6 +202,8 @@ def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
         "of the others no metric differs by more than chance",
         "different": f"{done.runs - done.identical} of {done.runs} runs differ" if many else "the run differs",
     }[done.closeness]
+    if done.written.lines and done.identical == done.runs and done.closeness == "different":
+        how = f"the files in inputs/ give other runs, though {'all runs are' if many else 'the run is'} repeated"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {how}{f'  {done.path}' if is_kept else ''}")
 
 

@@ -663,9 +663,10 @@ def check_idle_settings(
             over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
             if path[-1] == _CONTROL and over_quic and not is_written:
                 write = f"write 'congestion' of '{over_quic[0]}' in its place, or "
-            message = (
-                f"has no effect: no flow of '{key}' is over {'TCP or ' if is_of_tcp else ''}MPTCP; {write}remove it"
-            )
+            # whose control connection is TCP
+            has_control = is_of_tcp and any(flow.tool == "iperf3" for flow in flows)
+            effect = "acts on iperf3's control connection alone" if has_control else "has no effect"
+            message = f"{effect}: no flow of '{key}' is over {'TCP or ' if is_of_tcp else ''}MPTCP; {write}remove it"
             notes.warn(("hosts", key, *path), message)
 
 

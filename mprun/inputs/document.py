@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mprun.errors import SpecError
 from mprun.inputs.attachment import examine, is_hidden
@@ -80,6 +80,9 @@ class Document:
                 self.refuse(path, f"'{key.value}' is no parameter name: use letters, digits and '_'")
             elif not isinstance(node, ScalarNode):
                 self.refuse(path, f"must be a single value: write several under 'matrix: {{{key.value}: [...]}}'")
+                # what uses it is checked with the first value
+                if isinstance(node, SequenceNode) and node.value and isinstance(node.value[0], ScalarNode):
+                    found[key.value] = read_scalar(node.value[0].value)
             elif "{{" in node.value:
                 self.refuse(path, "a parameter cannot be made of others: write its value")
             elif not node.value and node.tag == PLAIN:

@@ -23,7 +23,7 @@ from mprun.inputs.keys.experiment import (
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.pairing import spread_hosts
-from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, SAMPLES
+from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, OF_QLOG, SAMPLES
 from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
@@ -111,6 +111,10 @@ def read_experiment(
         if of_flows and not any(not {*of_flows}.isdisjoint(metrics) for metrics in owned.values()):
             names = " or ".join(f"'{name}'" for name in of_flows)
             document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
+        shown = [flow for flow in flows if plot.flow in (None, flow.name, flow.group)]
+        is_unlogged = bool(shown) and all(one.protocol == "quic" and not one.options.get("qlog") for one in shown)
+        if plot.series in OF_QLOG and is_unlogged:
+            document.warn(("plots", n, "series"), f"has nothing to show: write 'qlog: true' in flow '{shown[0].name}'")
         ends = CAPTURES.get(plot.series or "rate", 0)
         has_qlog = plot.series == "sequence" and "quic" in {flow.protocol for flow in flows}
         if len({entry.capture().node for entry in file.capture}) < ends and not has_qlog:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval, need, stdev, t_interval
 from mprun.model.cell_run import CellRun
+from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar
@@ -134,6 +135,18 @@ def doubt(repeats: Sequence[CellRepeat]) -> list[str]:
         return []
     text = "repeated until the interval was narrow: such intervals cover less than stated"
     return [f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)"]
+
+
+def find_equal(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Iterator[str]:
+    """Yield a warning if all runs of cells without variations are equal: their intervals would say nothing."""
+    found = gather((run.cell, run.summary.metrics) for run in rows if run.summary.status != "error")
+    equal = [
+        n for n, own in found.items() if len(own) > 1 and not cells[n].repeat.vary and own.count(own[0]) == len(own)
+    ]
+    if equal:
+        some = f"{len(equal)} of {len(cells)} cells" if len(equal) < len(cells) else "each cell"
+        reason = "as no seed changes them, so an interval of ± 0 says nothing"
+        yield f"all runs of {some} are equal, {reason}: remove 'vary: []'"
 
 
 def judge_across(texts: Sequence[str], cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> list[StatementResult]:

@@ -9,6 +9,7 @@ its socket's account (tc-netem(8), LIMITATIONS).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import NONE, Interference
@@ -52,7 +53,7 @@ def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
             *_warn_of_cut_logs(agent.processes),
             *_doubt_machine(agent.host),
             *_warn_of_untaken(intent, observation),
-            *_warn_of_missing_packets(intent, agent),
+            *_warn_of_missing_packets(intent, agent, observation),
             *account_for_losses(results, intent, agent, observation),
             *_warn_of_late_changes(intent, agent),
             *_warn_of_lost_sockets(observation.hosts),
@@ -118,17 +119,20 @@ def _warn_of_untaken(intent: Intent, observation: Observation) -> Iterator[str]:
             )
 
 
-def _warn_of_missing_packets(intent: Intent, agent: AgentReport) -> Iterator[str]:
-    """Warn of faults whose packet never arrived."""
+def _warn_of_missing_packets(intent: Intent, agent: AgentReport, observation: Observation) -> Iterator[str]:
+    """Warn of faults whose packet never arrived, with the number of packets that did, of any kind."""
     if not agent.complete:
         return
+    seen = observation.counters.interfaces.frame()
     for node, link in dict.fromkeys((fault.node, fault.link) for fault in intent.faults):
         asked = [fault.packet for fault in intent.faults if (fault.node, fault.link) == (node, link) and fault.packet]
         interfaces = [end.name for one in intent.links if one.name == link for end in one.ends if end.node == node]
         come = sum(agent.faults.get(node, {}).get(name, 0) for name in interfaces)
         if come < len(asked):
             few = f"{come} of {len(asked)} faults" if len(asked) > 1 else "no fault"
-            yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived"
+            arrived: Any = seen.filter(node=node, link=link)["rx_packets"].max()
+            only = f"only {arrived or 0} packets arrived, with those of ICMP and ARP, which do not count"
+            yield f"faults: {few} at '{node}' from link '{link}': packet {max(asked)} never arrived; {only}"
 
 
 def account_for_losses(

@@ -49,7 +49,9 @@ def read_scalar(text: str) -> Scalar:
         if _INT.fullmatch(text):
             return int(text)
         if _FLOAT.fullmatch(text):
-            return float(text)
+            number = float(text)
+            # a program that is given 1e5 as a parameter gets 100000, and not 100000.0
+            return int(number) if "e" in text.lower() and number.is_integer() and abs(number) < 1 << 63 else number
     return text
 
 

@@ -22,6 +22,7 @@ from mprun.metrics.connection import FLAG_BYTES
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES
+from mprun.model.problem import list_names, name_nearest
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of
 from mprun.reports import qlog_figures
@@ -147,12 +148,19 @@ def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
         if not plot.is_over_time or any(draw_run(evidence, [plot])):
             continue
         if plot.table is not None:
-            yield f"no figure of '{plot.column}': table {plot.table} has no such numbers over time"
+            units = [suffix for suffix in SUFFIXES.values() if suffix]
+            columns = _numbers(evidence, plot.table) if plot.table in evidence.tables else []
+            known = [next((one.removesuffix(unit) for unit in units if one.endswith(unit)), one) for one in columns]
+            hint = name_nearest(plot.column or "", known, "it has") if known else ""
+            yield f"no figure of '{plot.column}': table {plot.table} has no such numbers over time{hint}"
         elif plot.series is not None:
             of = f" of {plot.flow}" if plot.flow else ""
             tables = " nor ".join(FIGURES[plot.series].tables)
             is_captured = plot.series in ("sequence", "one_way_delay")
-            hint = " (`mprun packets` makes them of its captures)" if is_captured else ""
+            others = [name for name, one in FIGURES.items() if not evidence.tables.keys().isdisjoint(one.tables)]
+            hint = list_names(others, "series with data") if others else ""
+            if is_captured:
+                hint = " (`mprun packets` makes them of its captures)"
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 

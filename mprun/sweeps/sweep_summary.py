@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mprun.errors import MprunError
-from mprun.metrics.cells import INCOMPLETE, doubt, find_lacking, judge_across, sum_up, tabulate
+from mprun.metrics.cells import INCOMPLETE, doubt, find_equal, find_lacking, judge_across, sum_up, tabulate
 from mprun.model.cell_run import CellRun
 from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.provenance import list_programs
@@ -105,6 +105,7 @@ def _sum_up(record: SweepRecord, rows: Sequence[Kept]) -> SweepSummary:
         statements=tuple(statements),
         warnings=(
             *doubt([cell.repeat for cell in cells]),
+            *find_equal(cells, rows),
             *find_lacking(record.across, cells, rows),
             *_find_mixed(rows),
         ),

@@ -151,6 +151,9 @@ def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str
     if not numbers:
         heads = [next(_rows(text), (0, []))[1] for text in texts.values()] if "column" in entry else []
         known = list_names([one for one in heads[0] if one], "columns") if heads else ""
+        lines = (line.lstrip() for text in texts.values() for line in text.splitlines())
+        if "json" in entry and not any(line.startswith("{") for line in lines):
+            known = ": no line is a JSON object, and 'json' is a path in one: write 'regex' for other text"
         raise _NotFound(f"{name}: no number for {_name_values(entry)} in {_tell_position(entry)}{known}")
     return float(_TAKES[entry["take"]](numbers)) * OUTPUT_UNITS[entry["unit"]][1]
 

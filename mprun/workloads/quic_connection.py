@@ -463,6 +463,7 @@ _LATE = (
     "'stack: noq' (docs/quic.md)"
 )
 _SHORT = ": the transfer was over too soon to use it, so transfer more data"
+_LITTLE_LEFT = ": transfer more data, so that more is left to send when the path becomes usable"
 
 
 def _use(
@@ -498,7 +499,7 @@ def _use(
     nothing = f"it carried nothing{at if ends in validated else ''}{_SHORT if is_short else ''}"
     policies = _schedulers(flow).values()
     if any(policy in ("roundrobin", "redundant") for policy in policies):
-        return use.fail(nothing)
+        return use.fail(nothing + ("" if is_short else _LITTLE_LEFT))
     if all(policy == "lowest-rtt" for policy in policies):
         why = ": lowest-rtt leaves a path alone while one of a shorter round trip has room"
         return use.warn(f"{nothing}{'' if is_short else why}")

@@ -188,3 +188,20 @@ def test_an_unknown_attribute_is_answered_with_the_known_ones(tmp_path: Path) ->
             getattr(found, asked)
         assert not hasattr(found, "_repr_html_")
         assert replace(found) == found
+
+
+def test_a_metric_as_a_column_is_answered_with_the_way_to_its_values(tmp_path: Path) -> None:
+    run, sweep = mprun.load(RUN), mprun.load(make_sweep(tmp_path))
+    assert isinstance(run, mprun.api.Run)
+    assert isinstance(sweep, mprun.api.Sweep)
+    way = r"no column 'bulk\.goodput': a row has each metric: write (metrics\.filter\(.*\)\['value'\]\.item\(\))$"
+    with pytest.raises(polars.exceptions.ColumnNotFoundError, match=way) as caught:
+        run.metrics["bulk.goodput"]
+    found = re.search(way, str(caught.value))
+    assert found is not None
+    assert eval(found[1], {"metrics": run.metrics}) == run.summary["metrics"]["bulk.goodput"]["value"]
+    with pytest.raises(polars.exceptions.ColumnNotFoundError, match=r"write 'bulk\.goodput_bit_per_s', with the unit$"):
+        sweep.cells["bulk.goodput"]
+    assert len(sweep.cells["bulk.goodput_bit_per_s"]) == 2
+    with pytest.raises(polars.exceptions.ColumnNotFoundError, match="no column 'any': columns: "):
+        sweep.cells["any"]

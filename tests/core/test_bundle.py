@@ -21,20 +21,24 @@ from mprun.bundles.pack import pack
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
 from mprun.bundles.reproduction import choose_engine, open_bundle, open_original
+from mprun.bundles.written import WrittenFiles, compare_written
 from mprun.cli.bundle import command
+from mprun.compile import allocate, resolve
 from mprun.errors import RunError, SpecError
 from mprun.inputs.loading import load_cells
+from mprun.inputs.writer import write_experiment, write_topology
 from mprun.kernel.store import Kernel
 from mprun.machine.version import code_digest
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
+from mprun.runs.runner import _keep_attachments, read_inputs
 from mprun.safety.folder import Folder
-from mprun.storage.run_directory import RunDirectory
+from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.execution import PlacedCells, find_or_create
-from mprun.sweeps.study import make_cells
+from mprun.sweeps.study import make_cells, make_task
 from tests.hostile import RUN, archives, copy_run, make_sweep
-from tests.hostile.archives import SUMMARY, run_files, sealed, sweep_files
+from tests.hostile.archives import ENVIRONMENT, SUMMARY, run_files, sealed, sweep_files
 from tests.pages import ROOT
 
 LAB = Path(__file__).parents[2] / "labs" / "01_multipath"
@@ -316,3 +320,103 @@ def test_a_bundle_does_not_get_the_name_of_another_archive(name: str, tmp_path: 
     is_other = name.lower().endswith((".tar", ".gz", ".7z"))
     assert ("a bundle is a zip file: end the name in .zip" in called.output) == is_other
     assert zipfile.is_zipfile(tmp_path / name) != is_other
+
+
+def test_written_files_that_give_another_run_are_found(tmp_path: Path) -> None:
+    run = RunDirectory(copy_run(tmp_path))
+    assert compare_written(run) == WrittenFiles(proven=frozenset({"inputs/two.yaml", "inputs/fetch.yaml"}))
+    for name, old, new, lines in (
+        ("fetch.yaml", "requests: 3", "requests: 4", ("fetch.yaml: -  requests: 3", "fetch.yaml: +  requests: 4")),
+        (
+            "two.yaml",
+            "20mbit, delay: 10ms",
+            "20mbit, delay: 15ms",
+            ("two.yaml: -  delay: 10ms", "two.yaml: +  delay: 15ms"),
+        ),
+    ):
+        file = run.path / "inputs" / name
+        text = file.read_text()
+        file.write_text(text.replace(old, new))
+        found = compare_written(run)
+        assert {*lines} <= {*found.lines}
+        assert found.proven == frozenset()
+        file.write_text(text + "# another comment\n")
+    assert compare_written(run).lines == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            lambda inputs: (inputs / "two.yaml").rename(inputs / "one.yaml"),
+            "no pairs of them are named after the run, ",
+        ),
+        (lambda inputs: (inputs / "fetch.yaml").write_text("version: 1\ninclude: b/c.yaml\n"), "inputs/fetch.yaml:2: "),
+        (lambda inputs: (inputs / "two.yaml").rename(inputs / "two.py"), "inputs/two.py: is a Python program"),
+    ],
+)
+def test_written_files_that_cannot_be_compiled_are_told(
+    change: Callable[[Path], object], reason: str, tmp_path: Path
+) -> None:
+    run = RunDirectory(copy_run(tmp_path))
+    change(run.path / "inputs")
+    found = compare_written(run)
+    assert (found.lines, found.proven) == ((), frozenset())
+    assert found.notes[0].startswith(f"the files in inputs/ were not compared with what ran: {reason}")
+
+
+OWN = """version: 1
+traffic:
+  - {name: own, tool: exec, from: client, to: server, protocol: mptcp, files: [src/own.py], timeout: "{{ wait }}",
+     command: [python3, own.py, "{destination}", "{{ bytes }}"]}
+params: {bytes: 100, wait: 5s}
+matrix: {wait: [5s, 6s], path0.loss: [0%, 1%]}
+repeat: {runs: 2}
+"""
+
+
+def write_own_sweep(folder: Path, **parameters: str) -> SweepDirectory:
+    """Return a sweep of a program of one's own, with the files that a bundle has."""
+    (folder / "src").mkdir()
+    (folder / "src" / "own.py").write_text("print(1)\n")
+    (folder / "xp.yaml").write_text(OWN)
+    loaded = load_cells(LAB / "topo.yaml", folder / "xp.yaml", parameters)
+    cells = make_cells(loaded, "virtual", "default")
+    placed = PlacedCells(cells, {"default": Build("6", "d")})
+    sweep, _ = find_or_create(folder / "runs", placed, read_inputs(loaded[0].sources), False)
+    for cell in cells:
+        for number in (1, 2):
+            spec = make_task(cell, number).spec
+            run = RunDirectory.lay_out(sweep.folder.make(f"runs/{cell.folder}/{number}").path)
+            resolved = resolve(spec, allocate(spec))
+            texts = (write_topology(resolved.topology), write_experiment(resolved.experiment))
+            run.keep_inputs(dict(zip((RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT), texts, strict=True)))
+            _keep_attachments(run, spec)
+            run.folder.write_json("environment.json", {**ENVIRONMENT, "parameters": dict(cell.parameters)})
+            run.folder.write_json("summary.json", {**SUMMARY, "seed": spec.experiment.seed})
+    return sweep
+
+
+def test_the_written_files_of_a_sweep_are_compared_in_each_run(tmp_path: Path) -> None:
+    sweep = write_own_sweep(tmp_path)
+    shutil.rmtree(tmp_path / "src")
+    assert len(list(sweep.runs())) == 8
+    assert compare_written(sweep) == WrittenFiles(proven=frozenset({"inputs/topo.yaml", "inputs/xp.yaml"}))
+    file = sweep.path / "inputs" / "xp.yaml"
+    text = file.read_text()
+    for old, new, note in (
+        ("bytes: 100", "bytes: 200", "bytes is 200 in inputs/, and was 100 in the run"),
+        ("[5s, 6s]", "[5s, 7s]", "wait is 5s, 7s in inputs/, and was 6s in the run"),
+        ("{runs: 2}", "{runs: 2, seed: 4}", "--seed is 4 in inputs/, and was 1 in the run"),
+    ):
+        file.write_text(text.replace(old, new))
+        assert compare_written(sweep) == WrittenFiles(notes=(note,))
+    file.write_text(text.replace("[python3, own.py,", "[python3, own.py, again,"))
+    assert compare_written(sweep).lines == ("xp.yaml: +  - again",)
+    file.write_text(text.replace("path0.loss", "path0.duplicate"))
+    assert "the sweep has other axes" in compare_written(sweep).notes[0]
+
+
+def test_a_parameter_of_the_command_line_is_no_change_of_the_files(tmp_path: Path) -> None:
+    sweep = write_own_sweep(tmp_path, bytes="300")
+    assert compare_written(sweep) == WrittenFiles(notes=("bytes is 100 in inputs/, and was 300 in the run",))

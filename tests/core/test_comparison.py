@@ -15,7 +15,7 @@ from mprun.api import Sweep
 from mprun.cli.compare import _find_alone
 from mprun.cli.compare import _show as show_pair
 from mprun.cli.verify import _show_metrics as show_metrics
-from mprun.metrics.cells import column_of, find_lacking, judge_across, sum_up, tabulate
+from mprun.metrics.cells import column_of, find_equal, find_lacking, judge_across, sum_up, tabulate
 from mprun.metrics.comparison import (
     ComparedMetric,
     Expected,
@@ -430,3 +430,14 @@ def test_a_comparison_has_one_empty_line_between_parts(capsys: pytest.CaptureFix
         assert "bulk.goodput: +100.00%\n\n  " in printed
         assert "\n\n\n" not in printed
         assert "in A, 0 of 1 in B" not in printed
+
+
+def test_cells_whose_runs_are_all_equal_are_told() -> None:
+    """With `vary: []` on links without loss, `± 0` looked like the best of all results."""
+    varied = CELLS[1]._replace(repeat=CELLS[1].repeat._replace(vary=("start",)))
+    same = [replace(row, summary=summary(5.0)) for row in ROWS]
+    told = "all runs of {} are equal, as no seed changes them, so an interval of ± 0 says nothing: remove 'vary: []'"
+    assert list(find_equal(CELLS, same)) == [told.format("each cell")]
+    assert list(find_equal([CELLS[0], varied], same)) == [told.format("1 of 2 cells")]
+    assert list(find_equal(CELLS, ROWS)) == []
+    assert list(find_equal(CELLS, same[::2])) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mprun.cli.faults import _explain_none
 from mprun.compile import allocate, compile_plan
 from mprun.inputs.loading import load
 from mprun.inputs.writer import write_experiment
@@ -338,3 +339,13 @@ def test_all_runs_are_on_the_kernel_of_the_run_without_faults(tmp_path: Path) ->
     assert [cell.kernel for cell in make_cells(loaded, (), Fault("drop"), place)] == ["mine"]
     both = make_cells(loaded, (), Fault("drop"), place, "default")
     assert [cell.kernel for cell in both] == ["mine", "default"]
+
+
+def test_a_study_without_packets_says_why() -> None:
+    """`no packet of this run can have this fault` named neither the cause nor a remedy."""
+    plain = Packet(1, Arrival("near", "path0"), 1, 0, "forward", "path0", "SYN", 0)
+    joined = replace(plain, options="MP_CAPABLE")
+    assert "those of pings (ICMP) do not count" in _explain_none([], [], "drop")
+    assert _explain_none([plain], [], "strip").endswith("MPTCP for 'strip': write 'protocol: mptcp' for a flow")
+    assert _explain_none([plain, joined], [], "strip").endswith("MPTCP for 'strip': write a larger --first")
+    assert _explain_none([plain], [plain], "drop") == "--pairs needs two packets: write a larger --first"

@@ -324,12 +324,13 @@ def test_removed_runs_of_a_sweep_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert "is incomplete: 1 of 2 runs" in call("show", sweep.name).stderr
 
 
-def test_a_bundle_that_takes_the_place_of_another_has_a_note(runs: Path) -> None:
-    for note in ("", "note: it.zip existed and was replaced\n"):
-        made = call("bundle", FIRST, "--to", "it.zip")
-        assert made.exit_code == 0, made.output
-        assert ("note:" in made.stderr) == bool(note)
-        assert note in made.stderr
+def test_no_bundle_takes_the_place_of_another(runs: Path) -> None:
+    assert call("bundle", FIRST, "--to", "it.zip").exit_code == 0
+    first = Path("it.zip").read_bytes()
+    refused = call("bundle", SECOND, "--to", "it.zip")
+    assert refused.exit_code == 2
+    assert "'it.zip' exists: remove it, or name a new file" in refused.output
+    assert Path("it.zip").read_bytes() == first
 
 
 def test_figures_are_printed_without_their_pictures(runs: Path) -> None:

@@ -92,6 +92,11 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
             "metric 'own': no number for column 'none' in 'f'; columns: at, delay, word, odd",
         ),
         ({"column": "delay", "file": "g"}, "'own': the programs left no file 'g' in {files}"),
+        (
+            {"json": "delay", "file": "f"},
+            "metric 'own': no number for 'delay' in 'f': no line is a JSON object, and 'json' is a path in one: write "
+            "'regex' for other text",
+        ),
     ],
 )
 def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict[str, Any], error: str) -> None:

@@ -114,6 +114,7 @@ def test_a_path_that_lowest_rtt_leaves_alone_is_a_warning_and_one_that_roundrobi
     in_turn = quic.parse(flow(requests=20, scheduler=policies), Left(output("requests"))).paths[1]
     assert in_turn.failure is not None
     assert in_turn.failure.startswith("it carried nothing (")
+    assert in_turn.failure.endswith("): transfer more data, so that more is left to send when the path becomes usable")
 
 
 @pytest.mark.parametrize(

@@ -417,6 +417,18 @@ def test_figures_without_data_are_named() -> None:
     ]
 
 
+def test_a_note_on_a_figure_without_data_names_what_exists() -> None:
+    own = pl.LazyFrame({"flow": ["rr"], "time_s": [0.1], "delay_s": [0.2], "size_bytes": [3], "word": ["a"]})
+    pings = pl.LazyFrame({"flow": ["rr"], "start_ns": [1]})
+    found = evidence(answers=own, pings=pings)
+    plots = [Plot(table="answers", column="delays"), Plot(table="answers", column="none"), Plot(series="goodput")]
+    assert list(lacking(found, plots)) == [
+        "no figure of 'delays': table answers has no such numbers over time: did you mean 'delay'?",
+        "no figure of 'none': table answers has no such numbers over time; it has: delay, size",
+        "no figure 'goodput': the run has no goodput to show; series with data: delay",
+    ]
+
+
 def test_flows_without_figures_of_their_own_are_told_of() -> None:
     flows = [f"f{n}" for n in range(6)]
     told = "figures of single flows are those of the first 4 of 6 flows: f0, f1, f2 and f3; `plots` asks for others"

@@ -201,7 +201,7 @@ def test_an_imported_csv_gives_the_link_its_values(tmp_path: Path) -> None:
         (1.5, 10 * MBIT, 8, 30.5005),
         (2, 10 * MBIT, 7 * MBIT, 20),
     ]
-    with pytest.raises(SpecError, match=r"y\.csv would be overwritten"):
+    with pytest.raises(click.BadParameter, match=r"y\.csv' exists: remove it, or name a new file"):
         _import(tmp_path / "x.csv", "--format", "csv", *columns, "--to", tmp_path / "y.csv")
 
 

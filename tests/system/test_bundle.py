@@ -185,3 +185,20 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
 @pytest.mark.parametrize("case", archives.WITH_KERNEL)
 def test_inputs_of_a_bundle_that_are_refused(case: str, tmp_path: Path) -> None:
     assert archives.attempt(case, tmp_path).harm == ""
+
+
+def test_files_of_a_bundle_that_give_another_run_are_told(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """`verify` said `identical`, and the files that a reader opens first asked for another transfer."""
+    asked = "params: {most: 40mbit}\nexpect: [{metric: bulk.goodput, max: '{{ most }}'}]\n"
+    (tmp_path / "xp.yaml").write_text(SHORT + asked)
+    assert mprun("-t", LAB / "topo", "-x", "xp", "-p", "most=45mbit").status == 0
+    assert mprun("bundle", "--to", "run.zip").status == 0
+    again = mprun("verify", "run.zip", "-o", "again")
+    assert again.status == 0, again.err
+    assert "note: most is 40mbit in inputs/, and was 45mbit in the run\n" in again.out
+    member = {"inputs/xp.yaml": lambda text: text.replace(b"duration: 1s", b"duration: 2s")}
+    changed(tmp_path / "run.zip", tmp_path / "other.zip", **member)
+    other = mprun("verify", "other.zip", "-o", "again")
+    assert other.status == 1
+    assert "    -  duration: 1s\n    +  duration: 2s\n" in other.out
+    assert "DIFFERENT  the files in inputs/ give other runs, though the run is repeated" in other.out

@@ -313,6 +313,10 @@ class ExpectEntry(FileModel):
     failed.
     """
 
+    ELSEWHERE = dict.fromkeys(
+        ("if", "when", "where", "cell", "cells", "for"),
+        "is no key: to judge some cells of a sweep write 'holds: \"cells[cc=cubic].bulk.goodput > 10mbit\"'",
+    )
     metric: str | None = Field(None, examples=["bulk.goodput"])
     """The metric of a flow, a group or a path."""
     holds: str | None = Field(None, examples=["cells[cc=cubic].bulk.goodput >= 1.1 * cells[cc=reno].bulk.goodput"])

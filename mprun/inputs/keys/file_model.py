@@ -170,7 +170,8 @@ def explain(
 
     suggest: return an example for a path of the model, such as a name that exists.
     """
-    for detail in error.errors(include_url=False):
+    # a key that is missing may be there under another name
+    for detail in sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing"):
         path, owner, wanted = _locate(model, detail["loc"])
         yield path, _say(detail, path, owner, wanted, suggest)
 

@@ -34,10 +34,13 @@ FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
 }
 # The samples that a series needs. Sockets are always sampled.
 SAMPLES: Mapping[SeriesName, SampleKind] = {"queue": "queues", "interfaces": "interfaces"}
+# The series of a QUIC flow that its qlog has.
+OF_QLOG: Sequence[SeriesName] = ("rate", "rtt", "cwnd", "in_flight")
 # The number of nodes whose captures a series needs.
 CAPTURES: Mapping[SeriesName, int] = {"sequence": 1, "one_way_delay": 2}
 # The metrics of which flows with such a figure have one.
 METRICS_OF: Mapping[SeriesName, tuple[str, ...]] = {
+    "goodput": ("goodput",),
     "delay": ("delay.mean", "rtt"),
     "completion": ("completion.mean",),
     "buffer": ("chunks",),

@@ -15,6 +15,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from mprun.bundles.archive import SUFFIX, Content, write_archive
 from mprun.bundles.crate import METADATA, Description, describe
+from mprun.engines.agent_process import RunProgress
 from mprun.errors import MprunError
 from mprun.inputs.loading import load
 from mprun.kernel.store import describe_recipe
@@ -47,7 +48,13 @@ class Artifacts(NamedTuple):
     runs: Mapping[str, Mapping[str, str]]
 
 
-def pack(source: ResultDirectory, target: Path | None, licence: str, with_pcaps: bool) -> Path:
+def pack(
+    source: ResultDirectory,
+    target: Path | None,
+    licence: str,
+    with_pcaps: bool,
+    progress: RunProgress = lambda *_: None,
+) -> Path:
     """Write the bundle of a run or a sweep and return its path.
 
     - target: the path of the bundle. None: a file in the current folder that is named after the directory.
@@ -57,10 +64,12 @@ def pack(source: ResultDirectory, target: Path | None, licence: str, with_pcaps:
     Raises MprunError if the run is incomplete, or if its inputs were changed.
     """
     runs = runs_by_place(source)
-    for run in runs.values():
+    for done, run in enumerate(runs.values()):
+        progress("checking", done / len(runs), f"{done} of {len(runs)} runs")
         refuse_changes(run)
         if not run.has_tables:
             restore_tables(run)
+    progress("packing", 1.0, "")
     files: dict[str, Content] = {}
     note = ""
     if isinstance(source, SweepDirectory):

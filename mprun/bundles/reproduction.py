@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -170,6 +171,8 @@ def open_bundle(archive: Path, scratch: Path) -> Original:
         if artifacts.keys() != {ALONE}:
             raise SpecError(f"{archive}: {ARTIFACTS} is not that of one run")
         _check_run(archive, RunDirectory(path))
+        # a repetition of a sweep reads no plan
+        RunDirectory(path).plan()
         return Original(RunDirectory(path), artifacts)
     sweep = SweepDirectory(path)
     _check_sweep(archive, sweep)
@@ -214,7 +217,6 @@ def _check_run(archive: Path, run: RunDirectory) -> None:
         if not run.has(f"inputs/{name}"):
             raise SpecError(f"{archive}: a run has no inputs/{name}")
     run.environment()
-    run.plan()
     run.summary()
 
 
@@ -283,6 +285,7 @@ def reproduce(original: Original, how: Reproduction) -> ReproducedRun:
         done = _reproduce_run(original, source, how)
     if not original.is_bundle:
         return done
+    how.progress("comparing the files", 1.0, "")
     written = compare_written(source)
     unproven = [name for name in done.unproven if name not in written.proven]
     is_other = bool(written.lines) and "mprun" not in done.facts
@@ -312,7 +315,6 @@ def _choose_main(compared: Sequence[ComparedMetric], specs: Iterable[Spec]) -> l
 
 def _reproduce_sweep(original: Original, source: SweepDirectory, how: Reproduction) -> ReproducedRun:
     tasks = dict(_read_tasks(source, how))
-    refuse_commands((task.spec for task in tasks.values()), how.consent, how.engine)
     executor = LocalExecutor(slots_for({how.engine}, how.jobs))
     again = SweepDirectory.create(how.parent, _record(source, tasks), source.inputs())
     failures: list[str] = []
@@ -375,10 +377,19 @@ class _Task(Frozen):
 
 
 def _read_tasks(original: SweepDirectory, how: Reproduction) -> Iterator[tuple[str, _Task]]:
-    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or MachineError."""
-    for kept in _ended(original):
+    """Yield the tasks by their places below the runs of the sweep. Raises SpecError or MachineError.
+
+    The commands of the first run of each cell need consent before the other runs are read, and so do all in the end.
+    """
+    ended = sorted(_ended(original), key=lambda kept: kept.number)
+    specs: list[Spec] = []
+    for _, alike in groupby(ended, lambda kept: kept.number):
+        for kept in alike:
+            how.progress("reading", len(specs) / len(ended), f"{len(specs)} of {len(ended)} runs")
+            specs.append(load(*kept.run.resolved_inputs).spec)
+        refuse_commands(specs, how.consent, how.engine)
+    for kept, spec in zip(ended, specs, strict=True):
         name = kept.directory.removeprefix("runs/")
-        spec = load(*kept.run.resolved_inputs).spec
         environment = kept.run.environment()
         chosen = how.kernel or find_kernel(environment, how.engine)
         yield name, _Task(kept.cell, spec, environment, choose_place(how.engine, chosen), chosen)

@@ -16,7 +16,7 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs import files
 from mprun.inputs.document import Document
 from mprun.inputs.loading import Loaded, load
-from mprun.inputs.reader import SUFFIXES, FileTree, read
+from mprun.inputs.reader import FileTree, read
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.metrics.comparison import differing_lines
 from mprun.model.frozen import Frozen
@@ -29,6 +29,8 @@ from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.sweeps.study import make_cells, make_task
 
 SEED = "--seed"
+# Of topologies and experiments.
+_SUFFIXES = ("", ".yaml", ".yml", ".py")
 
 
 class WrittenFiles(Frozen):
@@ -44,12 +46,18 @@ class WrittenFiles(Frozen):
     proven: frozenset[str] = frozenset()
 
 
-class _Made(Frozen):
-    """A run of a bundle, and what ran. seed: the base seed. number: of the repetition; 0 for a single run."""
+class _Given(Frozen):
+    """The values that runs were given by the files or the command line. parameters: with the axes. seed: the first."""
 
-    run: RunDirectory
-    ran: Spec
+    parameters: tuple[tuple[str, str], ...]
     seed: int
+
+
+class _Made(Frozen):
+    """A run of a bundle, and what ran. number: of the repetition; 0 for a single run."""
+
+    given: _Given
+    ran: Spec
     number: int = 0
 
 
@@ -61,11 +69,13 @@ def compare_written(source: ResultDirectory) -> WrittenFiles:
         trees = _read_files(source, folder, [one.ran for one in made])
         lines: dict[str, None] = {}
         notes: dict[str, None] = {}
-        for one in made:
-            notes |= dict.fromkeys(_find_given(one, trees))
-            loaded = load.check(files.gather(*trees, _parameters(one), one.seed, False))
+        for given, alike in gather((one.given, one) for one in made).items():
+            notes |= dict.fromkeys(_find_given(given, trees))
+            loaded = load.check(files.gather(*trees, dict(given.parameters), given.seed, False))
             names = _name_files(loaded, trees[1])
-            lines |= dict.fromkeys(differing_lines(_write(one.ran, names), _write(_spec_of(one, loaded), names)))
+            for one in alike:
+                texts = (_write(spec, names) for spec in (one.ran, _spec_of(one, loaded)))
+                lines |= dict.fromkeys(differing_lines(*texts))
     except MprunError as error:
         reason = str(error).partition("\n")[0].replace(f"{folder}/", "inputs/")
         return WrittenFiles(notes=(f"the files in inputs/ were not compared with what ran: {reason}",))
@@ -76,19 +86,20 @@ def compare_written(source: ResultDirectory) -> WrittenFiles:
 def _read_runs(source: ResultDirectory) -> Iterator[_Made]:
     if isinstance(source, RunDirectory):
         ran = load(*source.resolved_inputs).spec
-        yield _Made(source, ran, ran.experiment.seed)
+        yield _Made(_Given(_parameters(source), ran.experiment.seed), ran)
         return
     cells = source.record.cells
     for kept in source.runs():
         if kept.summary.status != "error":
-            yield _Made(kept.run, load(*kept.run.resolved_inputs).spec, cells[kept.cell].repeat.seed, kept.number)
+            given = _Given(_parameters(kept.run), cells[kept.cell].repeat.seed)
+            yield _Made(given, load(*kept.run.resolved_inputs).spec, kept.number)
 
 
 def _read_files(source: ResultDirectory, folder: Path, specs: Sequence[Spec]) -> tuple[FileTree, FileTree]:
     """Return the trees of the topology and the experiment as written. Raises SpecError if this is not possible."""
     title = source.record.title if isinstance(source, SweepDirectory) else source.title
     names = [PurePath(name).name for name in source.folder.find("inputs/*")]
-    by_stem = gather((PurePath(name).stem, name) for name in names if PurePath(name).suffix in ("", ".py", *SUFFIXES))
+    by_stem = gather((PurePath(name).stem, name) for name in names if PurePath(name).suffix in _SUFFIXES)
     stems = ((title[:n], title[n + 1 :]) for n, letter in enumerate(title) if letter == "-")
     pairs = [(one, other) for first, last in stems for one in by_stem.get(first, ()) for other in by_stem.get(last, ())]
     if len(pairs) != 1:
@@ -110,21 +121,21 @@ def _read_files(source: ResultDirectory, folder: Path, specs: Sequence[Spec]) ->
     return topology, replace(experiment, examined=examined)
 
 
-def _parameters(made: _Made) -> dict[str, str]:
-    told = made.run.environment().parameters
-    return {name: spell_scalar(value) for name, value in told.items() if name != LABEL}
+def _parameters(run: RunDirectory) -> tuple[tuple[str, str], ...]:
+    told = run.environment().parameters
+    return tuple((name, spell_scalar(value)) for name, value in told.items() if name != LABEL)
 
 
-def _find_given(made: _Made, trees: tuple[FileTree, FileTree]) -> Iterator[str]:
-    """Yield a note for each parameter and seed that the files as written do not give a run."""
-    given = _parameters(made)
+def _find_given(found: _Given, trees: tuple[FileTree, FileTree]) -> Iterator[str]:
+    """Yield a note for each parameter and seed that the files as written do not give."""
+    given = dict(found.parameters)
     axes = files.gather(*trees, {}, None, False).matrix.values({})
     own = load.check(files.gather(*trees, {name: given[name] for name in given if name in axes}, None, False))
     written = {name: spell_scalar(value) for name, value in own.parameters.items()}
     for name, values in axes.items():
         if given.get(name) not in (known := [spell_scalar(value) for value in values]):
             written[name] = ", ".join(known)
-    given, written = given | {SEED: str(made.seed)}, written | {SEED: str(own.spec.experiment.seed)}
+    given, written = given | {SEED: str(found.seed)}, written | {SEED: str(own.spec.experiment.seed)}
     for name, value in given.items():
         if written.get(name) != value:
             yield f"{name} is {written.get(name, 'not there')} in inputs/, and was {value} in the run"

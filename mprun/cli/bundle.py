@@ -48,6 +48,5 @@ def command(name: str, parent: Path, target: Path | None, licence: str | None, w
         operand.restore_tables(found)
     write_report(found)
     with readable(found.path), Bar() as bar:
-        bar.show("packing", 1.0)
-        path = pack(found, target, url, with_pcaps)
+        path = pack(found, target, url, with_pcaps, bar.show)
     click.echo(path)

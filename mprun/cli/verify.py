@@ -112,8 +112,12 @@ def _open(name: str, parent: Path, folder: Path) -> Original:
     """Return a run, a sweep or the content of a bundle, which is unpacked below a folder. Raises SpecError."""
     from mprun.bundles.reproduction import open_bundle, open_original
     from mprun.cli.operand import find_either
+    from mprun.cli.progress import passing
 
-    return open_bundle(Path(name), folder) if Path(name).is_file() else open_original(find_either(parent, name))
+    if not Path(name).is_file():
+        return open_original(find_either(parent, name))
+    with passing(f"checking {name}"):
+        return open_bundle(Path(name), folder)
 
 
 def _refuse_real_time(run: RunDirectory) -> None:

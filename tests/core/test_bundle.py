@@ -20,7 +20,7 @@ from mprun.bundles.licence import find_licence
 from mprun.bundles.pack import pack
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
-from mprun.bundles.reproduction import choose_engine, open_bundle, open_original
+from mprun.bundles.reproduction import Original, Reproduction, choose_engine, open_bundle, open_original, reproduce
 from mprun.bundles.written import WrittenFiles, compare_written
 from mprun.cli.bundle import command
 from mprun.compile import allocate, resolve
@@ -29,6 +29,7 @@ from mprun.inputs.loading import load_cells
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.kernel.store import Kernel
 from mprun.machine.version import code_digest
+from mprun.model.permission import NO_COMMANDS
 from mprun.model.run_files import Build, RunEnvironment
 from mprun.runs.place import Place
 from mprun.runs.runner import _keep_attachments, read_inputs
@@ -420,3 +421,16 @@ def test_the_written_files_of_a_sweep_are_compared_in_each_run(tmp_path: Path) -
 def test_a_parameter_of_the_command_line_is_no_change_of_the_files(tmp_path: Path) -> None:
     sweep = write_own_sweep(tmp_path, bytes="300")
     assert compare_written(sweep) == WrittenFiles(notes=("bytes is 100 in inputs/, and was 300 in the run",))
+
+
+def test_consent_is_asked_before_all_runs_are_read(tmp_path: Path) -> None:
+    """It took 17 s to hear of --allow-exec, as long as it takes to read 20 runs."""
+    sweep = write_own_sweep(tmp_path)
+    for kept in sweep.runs():
+        if kept.number == 2:
+            kept.run.keep_inputs({RESOLVED_EXPERIMENT: "version: 0\n"})
+    shown: list[tuple[str, str]] = []
+    how = Reproduction(tmp_path, "virtual", None, NO_COMMANDS, lambda text, _, note: shown.append((text, note)))
+    with pytest.raises(SpecError, match="this experiment runs commands of its own"):
+        reproduce(Original(sweep, {}), how)
+    assert shown == [("reading", f"{n} of 8 runs") for n in range(4)]

@@ -92,12 +92,12 @@ def command(
         is_terminal = sys.stdout.isatty()
         if is_terminal and (width := prose.terminal_width()) >= WIDE:
             _plot(run, width)
-        show_summary(summary, run, show_all, told=loaded.warnings)
         if (plots := loaded.spec.experiment.plots) and run.is_complete:
             from mprun.reports.run_charts import read_data
             from mprun.reports.run_figures import lacking
 
             options.warn(lacking(read_data(run), plots))
+        show_summary(summary, run, show_all, told=loaded.warnings)
         if linked:
             click.echo(prose.wrap(", ".join(linked), "here: ", "      "))
         if is_terminal and not is_shown:

@@ -72,6 +72,8 @@ def _name_line(values: Mapping[str, object]) -> str:
     return " ".join([*([str(host)] if host is not None else []), " > ".join(found)]).strip()
 
 
+# The series that the tables of captures have, which may be large.
+OF_PACKETS: Sequence[SeriesName] = ("sequence", "one_way_delay")
 # By default, this number of flows get figures of their own.
 MOST_FLOWS = 4
 # The axis of a distribution is logarithmic if its largest value is more than this many times its median.
@@ -156,11 +158,13 @@ def lacking(evidence: RunData, plots: Sequence[Plot]) -> Iterator[str]:
         elif plot.series is not None:
             of = f" of {plot.flow}" if plot.flow else ""
             tables = " nor ".join(FIGURES[plot.series].tables)
-            is_captured = plot.series in ("sequence", "one_way_delay")
-            others = [name for name, one in FIGURES.items() if not evidence.tables.keys().isdisjoint(one.tables)]
-            hint = list_names(others, "series with data") if others else ""
-            if is_captured:
-                hint = " (`mprun packets` makes them of its captures)"
+            is_captured = plot.series in OF_PACKETS
+            hint = " (`mprun packets` makes them of its captures)"
+            if not is_captured:
+                others = [
+                    name for name in FIGURES if name not in OF_PACKETS and any(_draw(evidence, [Plot(series=name)]))
+                ]
+                hint = list_names(others, "series with data") if others else ""
             yield f"no figure '{plot.series}'{of}: the run has no {tables} to show{hint}"
 
 

@@ -18,9 +18,9 @@ from mprun.bundles.archive import _check, unpack, write_archive
 from mprun.bundles.crate import Description, describe
 from mprun.bundles.licence import find_licence
 from mprun.bundles.pack import pack
+from mprun.bundles.reproduction import Original, Reproduction, choose_engine, open_bundle, open_original, reproduce
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
-from mprun.bundles.reproduction import Original, Reproduction, choose_engine, open_bundle, open_original, reproduce
 from mprun.bundles.written import WrittenFiles, compare_written
 from mprun.cli.bundle import command
 from mprun.compile import allocate, resolve

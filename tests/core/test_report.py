@@ -418,8 +418,8 @@ def test_figures_without_data_are_named() -> None:
 
 
 def test_a_note_on_a_figure_without_data_names_what_exists() -> None:
-    own = pl.LazyFrame({"flow": ["rr"], "time_s": [0.1], "delay_s": [0.2], "size_bytes": [3], "word": ["a"]})
-    pings = pl.LazyFrame({"flow": ["rr"], "start_ns": [1], "rtt_ms": [40.0]})
+    own = pl.LazyFrame({"flow": ["bulk"], "time_s": [0.1], "delay_s": [0.2], "size_bytes": [3], "word": ["a"]})
+    pings = pl.LazyFrame({"flow": ["bulk"], "start_ns": [1], "rtt_ms": [40.0]})
     # the first and the last state of the queues are no course over time
     queues = pl.LazyFrame(
         {"time_ns": [0, 1], "link": ["path0"] * 2, "direction": ["forward"] * 2, "backlog_packets": [0, 0]}

@@ -84,7 +84,8 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
     forged = mprun("verify", "forged.zip", "-o", "again")
     assert forged.status == 2
     assert "summary.json is not what artifacts.json says" in forged.err
-    assert {"report.html", "ro-crate-metadata.json", "inputs/xp.yaml"} <= set(told["unproven"])
+    assert {"report.html", "ro-crate-metadata.json"} <= set(told["unproven"])
+    assert not {"inputs/xp.yaml", "inputs/topo.yaml"} & set(told["unproven"])
 
 
 def test_inputs_that_were_changed_after_the_run_are_named(mprun: Callable[..., Result], tmp_path: Path) -> None:
@@ -167,11 +168,14 @@ def test_other_seeds_are_within_intervals_and_another_network_is_not(
     def reseed(text: bytes) -> bytes:
         return re.sub(rb"seed: (\d+)", lambda found: b"seed: %d" % (int(found[1]) + 1), text)
 
-    changed(tmp_path / "sweep.zip", tmp_path / "seeds.zip", **dict.fromkeys(experiments, reseed))
+    # the files as written give the first seeds
+    changes = {**dict.fromkeys(experiments, reseed), "inputs/xp.yaml": lambda text: text + b"include: gone.yaml\n"}
+    changed(tmp_path / "sweep.zip", tmp_path / "seeds.zip", **changes)
     within = mprun("verify", "seeds.zip", "-o", "again", "--json")
     told = json.loads(within.out)
     assert within.status == 0
     assert (told["verdict"], told["identical"], told["runs"]) == ("within", 0, 4)
+    assert "gone.yaml" in told["written"]["notes"][0]
     # the text for people names the differences too
     topologies = [name for name in names if name.endswith("resolved-topology.yaml")]
     slower_links = dict.fromkeys(topologies, lambda text: text.replace(b"20mbit", b"4mbit"))

@@ -112,7 +112,7 @@ def test_a_packet_that_never_arrives_is_a_warning(files: Path) -> None:
     told = "faults: 1 of 2 faults at 'router' from link 'path1': packet 90000 never arrived; only ([0-9]+) packets"
     found = re.match(told, text)
     assert found
-    assert 100 < int(found[1]) < 90000
+    assert 1 <= int(found[1]) < 90000
 
 
 @pytest.mark.alone

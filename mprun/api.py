@@ -114,7 +114,7 @@ class MetricFrame(polars.DataFrame):
         try:
             return super().__getitem__(key)
         except polars.exceptions.ColumnNotFoundError:
-            if "metric" in self.columns and key in self.get_column("metric"):
+            if isinstance(key, str) and "metric" in self.columns and key in self.get_column("metric"):
                 way = f"a row has each metric: write metrics.filter(metric='{key}')['value'].item()"
             else:
                 own = [name for name in self.columns for unit in SUFFIXES.values() if unit and name == f"{key}{unit}"]

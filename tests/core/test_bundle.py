@@ -424,7 +424,7 @@ def test_a_parameter_of_the_command_line_is_no_change_of_the_files(tmp_path: Pat
 
 
 def test_consent_is_asked_before_all_runs_are_read(tmp_path: Path) -> None:
-    """It took 17 s to hear of --allow-exec, as long as it takes to read 20 runs."""
+    """The message on --allow-exec came after 17 s, when 20 runs had been read."""
     sweep = write_own_sweep(tmp_path)
     for kept in sweep.runs():
         if kept.number == 2:

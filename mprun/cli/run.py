@@ -96,7 +96,7 @@ def command(
             from mprun.reports.run_charts import read_data
             from mprun.reports.run_figures import lacking
 
-            options.warn(lacking(read_data(run), plots))
+            prose.warn(lacking(read_data(run), plots))
         show_summary(summary, run, show_all, told=loaded.warnings)
         if linked:
             click.echo(prose.wrap(", ".join(linked), "here: ", "      "))

@@ -47,7 +47,7 @@ def page() -> str:
             "- Your own network may be outside the measured ranges. `calibrate: true` measures the links of your run "
             "([links](../links.md)), and `mprun verify` repeats it.\n"
             "\n:::{toctree}\n:hidden:\n\n"
-            "physics\nfidelity\nprograms\nsoak\nfairness\nspeed\ninterop\nintervals\ninstallations\nfindings\nstudies/index\n:::\n",
+            "physics\nfidelity\nprograms\nsoak\nfairness\nspeed\ninterop\nfaults\nintervals\ninstallations\nfindings\nstudies/index\n:::\n",
         ]
     )
 

@@ -55,7 +55,7 @@ def mptcp_commands(
         yield sysctl(node.name, "net.mptcp.pm_type", "1")
         return
     subflows, accepted = settings.subflows, settings.add_addr_accepted
-    # without a given limit, allow as many subflows as the flows can have; `mprun.inputs.cross_check` refuses clients
+    # without a given limit, allow as many subflows as the flows can have; `mprun.inputs.host_check` refuses clients
     # that would open more than the kernel allows
     if subflows is None:
         needed = max(_most_subflows(network, experiment, flow) for flow in flows) - 1

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_interface
 from itertools import chain, count, islice
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
 from mprun.inputs.document import Document
+from mprun.inputs.event_entry import MOST_CHANGES, ReadEvent, warn_of_rates
 from mprun.inputs.keys import trace_file
-from mprun.inputs.keys.event import PROPERTIES, EventEntry
-from mprun.inputs.keys.file_model import explain
-from mprun.inputs.keys.impairment import spread_directions
+from mprun.inputs.keys.event import EventEntry
 from mprun.inputs.keys.link import DirectionProperties, find_disagreements
-from mprun.inputs.named_file import read_text
 from mprun.inputs.overlap import EventOrder, PropertyCourse, PropertyMoment, have_values_between, mix, resolve_courses
 from mprun.inputs.traces import TRACES
-from mprun.inputs.traffic import expand
 from mprun.model.address import free_addresses
 from mprun.model.frozen import Frozen
-from mprun.model.problem import InputProblem, ValuePath, name_nearest, tell_unknown
-from mprun.model.span import find_end
+from mprun.model.problem import ValuePath, name_nearest, tell_unknown
 from mprun.model.spec import (
     HEADER_BYTES,
     ONE_BDP,
     AddressChange,
     Change,
     Direction,
-    Flow,
     LinkChange,
     LinkSpec,
     NodeKind,
@@ -46,10 +39,8 @@ from mprun.model.spec import (
     Rebound,
     TopologySpec,
 )
-from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, TIME, hold_rate, tell_rounding
-from mprun.workloads.tool import time_limit_of
+from mprun.model.units import TIME, hold_rate
 
-MOST_CHANGES = 100_000
 _TOO_MANY = f"amount to more than {MOST_CHANGES} changes: use longer steps"
 # The rebindings of an address. A derived subnet of 24 bits has 252 addresses for them.
 MOST_REBINDINGS = 250
@@ -59,95 +50,6 @@ BothWays = tuple[Direction, Direction]
 # The order of a change among all changes (`_rank`).
 _Order = tuple[int, bool, int, EventOrder]
 PropertyT = TypeVar("PropertyT")
-
-
-class ScheduleRow(Frozen):
-    """A row of a schedule: its line, its time after the schedule's beginning, and the properties that it sets.
-
-    The properties are None if the row changes nothing or has a problem.
-    """
-
-    line: int
-    at_ns: int
-    set: DirectionProperties | None
-
-
-class ReadEvent(Frozen):
-    """An entry of `events`, with the file of its schedule and the rows in the order of time.
-
-    An entry without a readable schedule has no rows.
-    `period_ns`: the length of its trace; None without a trace that can be read.
-    """
-
-    entry: EventEntry
-    file: str = ""
-    rows: tuple[ScheduleRow, ...] = ()
-    period_ns: int | None = None
-
-
-ReadRows = tuple[str, tuple[ScheduleRow, ...]]
-
-
-def read_events(entries: Sequence[EventEntry], document: Document) -> tuple[ReadEvent, ...]:
-    """Read events with their schedules, each file once. Problems of schedules go to the document."""
-    files: dict[tuple[str, str], ReadRows | None] = {}
-    read: list[ReadEvent] = []
-    rows = 0
-    for n, entry in enumerate(entries):
-        key, name = ("trace", entry.trace) if entry.is_scheduled_trace else ("schedule", entry.schedule)
-        found = None
-        if name is not None:
-            if (key, name) not in files and rows <= MOST_CHANGES:
-                files[key, name] = made = _read_rows(name, ("events", n, key), document)
-                rows += len(made[1]) if made else 0
-            found = files.get((key, name))
-        read.append(ReadEvent(entry, *found) if found else ReadEvent(entry))
-    if rows > MOST_CHANGES:
-        document.refuse(
-            ("events",), f"have files of more than {MOST_CHANGES} rows in all: use longer steps, or cut them"
-        )
-    return tuple(read)
-
-
-def _read_rows(name: str, position: ValuePath, document: Document) -> ReadRows | None:
-    """Return the file of a schedule and its rows. None if it cannot be read; the reason is recorded."""
-    if position[-1] == "trace" and name in TRACES:
-        file, read = name, trace_file.read_schedule(read_text(TRACES[name].file), PROPERTIES)
-    else:
-        found = document.companion(position, name, lambda text: trace_file.read_schedule(text, PROPERTIES))
-        if found is None:
-            return None
-        file, read = found
-    _warn_of_rates(file, [(line, cells.get("rate")) for line, _, cells in read], document)
-    rows = (
-        ScheduleRow(line, at_ns, _read_row(file, line, cells, document) if cells else None)
-        for line, at_ns, cells in read
-    )
-    return file, tuple(rows)
-
-
-def _warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Document) -> None:
-    """Warn of the first rate in a file that is rounded to one that a link can have, and count all such rates."""
-    told = [
-        (line, message)
-        for line, value in written
-        for _, one in spread_directions((), value)
-        if (message := tell_rounding(one))
-    ]
-    if told:
-        line, message = told[0]
-        counted = f"; rounded rates in this file: {len(told)}" if len(told) > 1 else ""
-        document.warnings[InputProblem(file, line, ("rate",), message + counted)] = None
-
-
-def _read_row(file: str, line: int, cells: Mapping[str, object], document: Document) -> DirectionProperties | None:
-    """Return the properties of a row."""
-    try:
-        return DirectionProperties.model_validate(cells)
-    except ValidationError as error:
-        for path, text in explain(DirectionProperties, error):
-            document.add_problem(InputProblem(file, line, path, text))
-        return None
 
 
 class Track(Frozen):
@@ -296,7 +198,7 @@ class Timeline:
             if found := self._document.companion(position, name, read, tuple(TRACES)):
                 file, (whole, written) = found
                 self._intervals += len(whole.rates)
-                _warn_of_rates(file, written, self._document)
+                warn_of_rates(file, written, self._document)
                 self._traces[known] = replace(whole, rates=tuple(trace_file.keep_changes(whole.rates)))
         trace = self._traces[known]
         if trace is None:
@@ -594,57 +496,3 @@ def begin_with_changes(topology: TopologySpec) -> TopologySpec:
             link if change is None or is_sized else replace(link, forward=change.forward, reverse=change.reverse)
         )
     return replace(topology, links=tuple(links))
-
-
-def check_times(
-    events: Sequence[ReadEvent], traffic: Sequence[Flow], changes: Sequence[Change], document: Document
-) -> None:
-    """Record problems of events that begin after the end of the run, and warn of events that end later.
-
-    Most events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
-    repetition. A resolved topology has such changes one by one, so it is not checked.
-    """
-    if document.tree.is_resolved:
-        return
-    end_ns = find_end(traffic)
-    if end_ns is None:
-        _warn_of_unreached(events, traffic, document)
-        return
-    when = f"the end of the experiment, {TIME.render(end_ns)}"
-    for n, event in enumerate(events):
-        entry = event.entry
-        if entry.at >= end_ns:
-            document.refuse(("events", n, "at"), f"is not before {when}: it would have no effect")
-        elif entry.over is not None and entry.at + entry.over > end_ns:
-            reached = TIME.render(entry.at + entry.over)
-            document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
-        elif event.rows and entry.trace is None:
-            _check_rows(event, end_ns - entry.at, when, document)
-        elif entry.trace is not None and entry.format == "mahimahi":
-            way = "reverse" if entry.direction == "reverse" else "forward"
-            played = [one for one in changes if isinstance(one, LinkChange) and one.link == entry.link]
-            rates = [getattr(one, way).rate_bit_per_s for one in played if entry.at <= one.at_ns < end_ns]
-            if {*rates} == {LEAST_LINK_RATE}:
-                document.refuse(("events", n, "trace"), f"lets no packet pass before {when}: its times are in ms")
-
-
-def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:
-    """Warn of events after the time limits of all flows. A parameter may give an earlier time in other runs."""
-    # a flow whose tool has no limit has no latest end
-    limited = (replace(one, duration_ns=one.duration_ns or time_limit_of(one, 0) or None) for one in expand(traffic))
-    end_ns = find_end(limited)
-    for n, event in enumerate(events):
-        position = ("events", n, "at")
-        if end_ns is not None and event.entry.at >= end_ns and not document.is_filled(position):
-            message = "when the time limits of all flows have passed: it has no effect"
-            document.warn(position, f"is not before {end_ns / NS_PER_S:.3f} s, {message}")
-
-
-def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -> None:
-    """Check the rows of a schedule as `check_times` does. left_ns: the time from its beginning to the end."""
-    late = next((n for n, row in enumerate(event.rows) if row.at_ns >= left_ns), None)
-    if late is None:
-        return
-    effect = "this row and all later rows have no effect" if late else "the schedule would have no effect"
-    problem = InputProblem(event.file, event.rows[late].line, (), f"is not before {when}: {effect}")
-    (document.warnings if late else document.problems)[problem] = None

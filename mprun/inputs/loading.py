@@ -15,10 +15,10 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Generic, TypeVar, cast
 
-from mprun.inputs import cross_check, files
+from mprun.inputs import cross_check, event_check, files, host_check, link_check
 from mprun.inputs.datagram import check_lengths, fill_lengths
 from mprun.inputs.document import Document, sort
-from mprun.inputs.event_changes import begin_with_changes, check_times
+from mprun.inputs.event_changes import begin_with_changes
 from mprun.inputs.experiment import check_links, read_experiment
 from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.event import PROPERTIES
@@ -280,14 +280,14 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     else:
         action = _read_action(last, parameters, network, first, found.seed)
     if action is not None:
-        check_times(network.events, action.traffic, network.spec.changes if network.spec else (), first)
+        event_check.check_times(network.events, action.traffic, network.spec.changes if network.spec else (), first)
         cross_check.check_end(action, last)
         axes = found.matrix.values(found.fixed)
         check_axes(action.plots, axes, last)
         if network.spec is not None:
             checked = Spec(network.spec, action)
             cross_check.check_shown_names(checked, axes, last)
-            cross_check.check_traces(checked, network.events, first)
+            event_check.check_traces(checked, network.events, first)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
@@ -338,8 +338,8 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
         return Topology(None, None)
     topology = read_topology(values, document, on_links)
     if topology.spec is not None:
-        cross_check.check_network(topology.spec, topology.places, document)
-        cross_check.check_events(topology.spec, topology.events, document)
+        link_check.check_network(topology.spec, topology.places, document)
+        event_check.check_events(topology.spec, topology.events, document)
     return topology
 
 
@@ -371,13 +371,13 @@ def _read_action(
         cross_check.check_routes(network.spec, action.traffic, notes)
         paths = find_flow_paths(network.spec, action)
         cross_check.check_metrics(paths, notes)
-        cross_check.check_mptcp(paths, notes)
-        cross_check.check_path_managers(written, paths, notes)
-        cross_check.check_idle_settings(written, action, document, notes)
-        cross_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
+        host_check.check_mptcp(paths, notes)
+        host_check.check_path_managers(written, paths, notes)
+        host_check.check_idle_settings(written, action, document, notes)
+        host_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)
-        cross_check.check_losses(paths, network.places, document, topology)
+        link_check.check_losses(paths, network.places, document, topology)
         cross_check.check_tools(paths, notes)
         check_rates(paths, notes)
         check_bounds(paths, notes)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePath
 
-from mprun.inputs.cross_check import check_links
 from mprun.inputs.document import Document
-from mprun.inputs.event_changes import ReadEvent, Timeline, read_events
+from mprun.inputs.event_changes import Timeline
+from mprun.inputs.event_entry import ReadEvent, read_events
 from mprun.inputs.generator import COLLECTION, load
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import name_all
@@ -21,6 +21,7 @@ from mprun.inputs.keys.impairment import spread_directions
 from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
+from mprun.inputs.link_check import check_links
 from mprun.inputs.subnet import check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem

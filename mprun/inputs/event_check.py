@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check events, schedules and traces against the end of the run. Warn of those that have no effect, or another one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
+
+from mprun.inputs.document import Document
+from mprun.inputs.event_entry import ReadEvent
+from mprun.inputs.offered_rate import find_crossings
+from mprun.inputs.traffic import expand
+from mprun.model import spec
+from mprun.model.path import find_flow_paths
+from mprun.model.problem import InputProblem
+from mprun.model.span import find_end, find_spans
+from mprun.model.spec import (
+    Change,
+    Flow,
+    LinkChange,
+)
+from mprun.model.units import LEAST_LINK_RATE, NS_PER_S, RATE, TIME
+from mprun.workloads.tool import time_limit_of
+
+
+def check_times(
+    events: Sequence[ReadEvent], traffic: Sequence[Flow], changes: Sequence[Change], document: Document
+) -> None:
+    """Record problems of events that begin after the end of the run, and warn of events that end later.
+
+    Most events are checked only if the end of the run is known. A trace may be longer than the run, and so may a
+    repetition. A resolved topology has such changes one by one, so it is not checked.
+    """
+    if document.tree.is_resolved:
+        return
+    end_ns = find_end(traffic)
+    if end_ns is None:
+        _warn_of_unreached(events, traffic, document)
+        return
+    when = f"the end of the experiment, {TIME.render(end_ns)}"
+    for n, event in enumerate(events):
+        entry = event.entry
+        if entry.at >= end_ns:
+            document.refuse(("events", n, "at"), f"is not before {when}: it would have no effect")
+        elif entry.over is not None and entry.at + entry.over > end_ns:
+            reached = TIME.render(entry.at + entry.over)
+            document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")
+        elif event.rows and entry.trace is None:
+            _check_rows(event, end_ns - entry.at, when, document)
+        elif entry.trace is not None and entry.format == "mahimahi":
+            way = "reverse" if entry.direction == "reverse" else "forward"
+            played = [one for one in changes if isinstance(one, LinkChange) and one.link == entry.link]
+            rates = [getattr(one, way).rate_bit_per_s for one in played if entry.at <= one.at_ns < end_ns]
+            if {*rates} == {LEAST_LINK_RATE}:
+                document.refuse(("events", n, "trace"), f"lets no packet pass before {when}: its times are in ms")
+
+
+def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:
+    """Warn of events after the time limits of all flows. A parameter may give an earlier time in other runs."""
+    # a flow whose tool has no limit has no latest end
+    limited = (replace(one, duration_ns=one.duration_ns or time_limit_of(one, 0) or None) for one in expand(traffic))
+    end_ns = find_end(limited)
+    for n, event in enumerate(events):
+        position = ("events", n, "at")
+        if end_ns is not None and event.entry.at >= end_ns and not document.is_filled(position):
+            message = "when the time limits of all flows have passed: it has no effect"
+            document.warn(position, f"is not before {end_ns / NS_PER_S:.3f} s, {message}")
+
+
+def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -> None:
+    """Check the rows of a schedule as `check_times` does. left_ns: the time from its beginning to the end."""
+    late = next((n for n, row in enumerate(event.rows) if row.at_ns >= left_ns), None)
+    if late is None:
+        return
+    effect = "this row and all later rows have no effect" if late else "the schedule would have no effect"
+    problem = InputProblem(event.file, event.rows[late].line, (), f"is not before {when}: {effect}")
+    (document.warnings if late else document.problems)[problem] = None
+
+
+def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:
+    """Warn of traces that end before a flow over their link does, if nothing says what follows.
+
+    Nothing is known of flows that end by themselves.
+    """
+    lengths = [(n, one.entry, one.period_ns) for n, one in enumerate(events) if one.entry.until is None]
+    if not any(period_ns for _, _, period_ns in lengths):
+        return
+    flows = checked.experiment.traffic
+    spans = find_spans(flows)
+    used = find_crossings(find_flow_paths(checked.topology, checked.experiment))
+    for n, entry, period_ns in lengths:
+        following = [one.entry for one in events if one.entry.link == entry.link and one.entry.at > entry.at]
+        if not period_ns or any(one.trace or one.schedule or (one.set and one.set.rate) for one in following):
+            continue
+        end_ns = entry.at + period_ns
+        own = [flow for flow, crossings in used if any(entry.link == link for link, _, _ in crossings)]
+        ends = [(spans[flow.name].end_ns or 0, flow.name) for flow in own]
+        last_ns, name = max(ends, key=itemgetter(0), default=(0, ""))
+        if last_ns > end_ns:
+            end, last = TIME.render(end_ns), TIME.render(last_ns)
+            stays = "its last values stay" if entry.is_scheduled_trace else "its last rate stays"
+            message = f"ends at {end}, and flow '{name}' at {last}: {stays}; write 'until: {last}' to repeat the trace"
+            document.warn(("events", n, "trace"), f"{message}, or 'until: {end}' if that is meant")
+
+
+def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
+    """Warn of keys of events that have no effect, and of queues that do not follow a rate."""
+    links = {link.name: link for link in topology.links}
+    for n, entry in enumerate(event.entry for event in events):
+        if "step" in entry.model_fields_set and entry.over is None:
+            document.warn(("events", n, "step"), "has no effect without 'over': write 'over' too, or remove it")
+        if entry.every is not None and entry.until is not None and entry.at + entry.every >= entry.until:
+            document.warn(
+                ("events", n, "every"), "repeats nothing before 'until': write a later 'until', or remove both"
+            )
+        if entry.set is None or entry.link not in links:
+            continue
+        link = links[entry.link]
+        ways = (link.forward, link.reverse)
+        for before, after in zip(ways, entry.set.over(ways), strict=True):
+            if before.rate_bit_per_s and after.rate_bit_per_s and before.rate_bit_per_s != after.rate_bit_per_s:
+                if before.queue is None or before.queue.unit != "time" or after.queue != before.queue:
+                    continue
+                document.warn(("events", n, "set", "rate"), _explain_queue(link, before.queue, before, after))
+
+
+def _explain_queue(link: spec.LinkSpec, queue: spec.Queue, before: spec.Direction, after: spec.Direction) -> str:
+    """Return the warning that the rate of a link changes, and its queue of some time does not follow."""
+    frame_bytes = link.mtu + spec.HEADER_BYTES
+    old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
+    held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))
+    size = f"{wanted}bytes" if queue.counts_bytes else f"{math.ceil(wanted / frame_bytes)}packets"
+    return (
+        f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at {RATE.render(old)} "
+        f"and {held * 8e3 / new:.4g}ms at {RATE.render(new)}: write its size at the new rate too, as in "
+        f"'queue: {size}'"
+    )

@@ -24,7 +24,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from textwrap import fill
+from typing import Any, get_args
 
 from docs.generate.study_values import (
     STUDIES,
@@ -44,7 +45,7 @@ from mprun.labs.catalog import open_lab
 from mprun.labs.definition import Lab, LabSweep
 from mprun.labs.grade import digests_of, grade
 from mprun.labs.steps import LabSettings, measured_by, measured_by_sweep
-from mprun.labs.study_figure import JudgedFigure, judge_figure
+from mprun.labs.study_figure import Agreement, JudgedFigure, judge_figure
 from mprun.labs.study_page import draw_pages, list_reasons, name_folder, table, write_text
 from mprun.metrics.claim_check import find_value
 from mprun.runs.place import choose_place
@@ -65,12 +66,15 @@ SHOWN = (*MEASURED, "07")
 BEGIN, END = "<!-- figures: python -m docs.generate.studies -->", "<!-- end of figures -->"
 REASONS = "The reasons of the results that do not agree:"
 TIMES = "Times are the sums of the real times of the runs,\non a loaded machine with two cores."
+# The verdicts on figures of a lab within a page, how often each: `<!-- 10: verdicts of figure-8 -->agrees (2)<!-- -->`.
+VERDICTS = re.compile(r"<!-- (?P<lab>\d\d): verdicts of (?P<figures>[^>]+?) -->(?P<shown>.*?)<!-- -->")
 _TABLE = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
 
 def pages_with_numbers() -> list[Path]:
     """Return the pages that may have numbers of the studies."""
-    return [*sorted(STUDIES.glob("*.md")), *sorted((ROOT / "labs").glob("*/README.md"))]
+    labs = (ROOT / "labs").glob("*/*.md")
+    return [*sorted(STUDIES.glob("*.md")), *sorted(page for page in labs if page.name in ("README.md", "ANSWERS.md"))]
 
 
 def insert(page: str, lines: str) -> str:
@@ -89,36 +93,58 @@ def texts_of(numbers: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """Yield each page that has numbers of labs, and its text from the recorded values. numbers: those of the labs."""
     parts = {number: read_parts(number) for number in SHOWN}
     shown = {number: own | read_elsewhere(number) for number, own in parts.items()}
-    filled = {page: fill_numbers(page.read_text(encoding="utf-8"), shown) for page in pages_with_numbers()}
-    index = STUDIES / "index.md"
-    tables = [_rows_of(number, parts[number]) for number in TUTORIAL if parts[number]]
-    rows = [row for table_rows, _ in tables for row in table_rows]
-    if rows:
-        reasons = [reason for _, found in tables for reason in found]
-        lines = [*rows[:2], *(row for row in rows if row not in rows[:2]), "", REASONS, "", *reasons]
+    labs = {number: open_lab(number) for number in (*TUTORIAL, *PAGES) if parts[number]}
+    judged = {number: judge_recorded(lab, parts[number]) for number, lab in labs.items()}
+    walls_s = {number: {name: part.wall_s for name, part in own.items()} for number, own in parts.items()}
+    filled = {}
+    for page in pages_with_numbers():
+        text = fill_numbers(page.read_text(encoding="utf-8"), shown)
+        filled[page] = fill_verdicts(text, judged)
+    tutorial = [number for number in TUTORIAL if number in labs]
+    if tutorial:
+        tables = [list(table(labs[number], judged[number], walls_s[number])) for number in tutorial]
+        rows = [*tables[0][:2], *(row for own in tables for row in own[2:])]
+        reasons = [reason for number in tutorial for reason in list_reasons(judged[number])]
+        lines = [*rows, "", REASONS, "", *reasons, "", say_times(parts)]
+        index = STUDIES / "index.md"
         filled[index] = insert(filled[index], "\n".join(lines))
     for number in numbers:
-        if number not in PAGES or not parts[number]:
+        if number not in PAGES or number not in labs:
             continue
-        lab = open_lab(number)
-        judged = judge_recorded(lab, parts[number])
-        walls_s = {name: part.wall_s for name, part in parts[number].items()}
+        lab = labs[number]
         page = STUDIES / f"{PAGES[number]}.md"
         link = f"[Pictures, values and reasons]({name_folder(lab)}/README.md). "
-        lines = [*table(lab, judged, walls_s), "", link + TIMES]
+        lines = [*table(lab, judged[number], walls_s[number]), "", link + TIMES]
         filled[page] = insert(filled[page], "\n".join(lines))
         folder = STUDIES / name_folder(lab)
-        pictures = {one.figure.name: _pictures_of(folder, one.figure.name) for one in judged}
-        yield folder / "README.md", write_text(lab, judged, pictures, walls_s)
+        pictures = {one.figure.name: _pictures_of(folder, one.figure.name) for one in judged[number]}
+        yield folder / "README.md", write_text(lab, judged[number], pictures, walls_s[number])
     yield from filled.items()
 
 
-def _rows_of(number: str, parts: Parts) -> tuple[list[str], list[str]]:
-    """Return the lines of the table of a lab's figures, and the reasons of the results that do not agree."""
-    lab = open_lab(number)
-    judged = judge_recorded(lab, parts)
-    walls_s = {name: part.wall_s for name, part in parts.items()}
-    return list(table(lab, judged, walls_s)), list(list_reasons(judged))
+def fill_verdicts(text: str, judged: Mapping[str, Sequence[JudgedFigure]]) -> str:
+    """Return a page with its verdicts as the recorded values have them. judged: by the number of the lab.
+
+    Raises KeyError for a figure that the lab does not have.
+    """
+
+    def verdicts(match: re.Match[str]) -> str:
+        figures = {one.figure.name: one for one in judged.get(match["lab"], ())}
+        found = [finding.verdict for name in match["figures"].split() for finding in figures[name].findings]
+        counts = [(verdict, found.count(verdict)) for verdict in get_args(Agreement)]
+        shown = ", ".join(f"{verdict} ({count})" for verdict, count in counts if count)
+        return f"<!-- {match['lab']}: verdicts of {match['figures']} -->{shown}<!-- -->"
+
+    return VERDICTS.sub(verdicts, text)
+
+
+def say_times(parts: Mapping[str, Parts]) -> str:
+    """Return the real time of all runs of each lab, and of all labs, in minutes."""
+    minutes = {number: sum(part.wall_s for part in own.values()) / 60 for number, own in parts.items()}
+    groups = {"labs 01 to 06": TUTORIAL, "lab 08": EXERCISES, **{f"lab {number}": (number,) for number in PAGES}}
+    sums = ", ".join(f"{name}: {sum(minutes[one] for one in group):.0f}" for name, group in groups.items())
+    total = sum(minutes.values())
+    return fill(f"Minutes of real time of all runs, on a loaded machine with two cores: {sums}, all: {total:.0f}.", 110)
 
 
 def _pictures_of(folder: Path, figure: str) -> list[str]:
@@ -226,6 +252,7 @@ def main() -> None:
         if number in PAGES:
             draw_pages(STUDIES, lab, judge_recorded(lab, read_parts(number)), results)
             _remove_others(STUDIES / name_folder(lab), lab)
+    print(say_times({number: read_parts(number) for number in SHOWN}))
     for path, text in texts_of(numbers):
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

@@ -25,7 +25,7 @@ from mprun.labs.definition import Lab, LabSweep, Step
 from mprun.labs.grade import digest_of_step
 from mprun.model.metric import Unit
 from mprun.statements.evaluation import compute
-from mprun.statements.expression import Reference, UnknownName, Value, parse_value
+from mprun.statements.expression import Expression, Reference, UnknownName, Value, parse_value
 from mprun.sweeps import study
 
 STUDIES = Path(__file__).parents[1] / "measured" / "studies"
@@ -119,7 +119,7 @@ def names_of(lab: Lab, pages: Iterable[Path]) -> dict[str, Reference]:
         found += figure.references
     for match in numbers_in(pages):
         if match["lab"] == lab.number:
-            found += parse_value(match["value"]).references()
+            found += read_number(match).references()
     return {reference.text: reference for reference in found}
 
 
@@ -129,12 +129,17 @@ def numbers_in(pages: Iterable[Path]) -> Iterator[re.Match[str]]:
         yield from NUMBER.finditer(page.read_text(encoding="utf-8"))
 
 
+def read_number(match: re.Match[str]) -> Expression:
+    """Return the arithmetic of a page's number. In the page, it may have a new line at each of its spaces."""
+    return parse_value(" ".join(match["value"].split()))
+
+
 def fill_numbers(text: str, parts: Mapping[str, Parts]) -> str:
     """Return a page with all its numbers as the recorded values have them. parts: by the number of the lab."""
 
     def number(match: re.Match[str]) -> str:
         own = parts.get(match["lab"], {})
-        expression = parse_value(match["value"])
+        expression = read_number(match)
         missing = {reference.segments[0].name for reference in expression.references()} - own.keys()
         shown = "not measured"
         if not missing:

@@ -41,6 +41,8 @@ _WORDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than",
 CONFIDENCE = 0.95
 # The most sweeps' values of a check whose intervals are combined.
 MOST_INTERVALS = 12
+# The most values of a result that is not comparable that are shown in its row.
+MOST_SHOWN = 6
 # The number of points of each of one or two intervals that are tried. A statement such as abs(a - b) <= c may be true
 # inside an interval and false at both ends.
 _POINTS = 41
@@ -205,7 +207,8 @@ def judge_figure(
     absent = {name: f"{name}: {missing.get(name, 'was not run')}" for name in figure.steps if name not in runs}
     findings = [judging.judge(check, absent) for check in figure.entry.checks]
     if figure.verdict is not None:
-        text = "; ".join(f"{one.label}: {spell_drawn(one)}" for one in values if one.here)
+        shown = [f"{one.label}: {spell_drawn(one)}" for one in values if one.here]
+        text = "; ".join(shown) if len(shown) <= MOST_SHOWN else f"{len(shown)} values, in the figure's own table"
         reason = judging.quote(figure.entry.not_comparable or figure.entry.not_measured)
         findings.append(Finding(figure.says, text, figure.verdict, reason))
     return JudgedFigure(figure, values, tuple(findings))
@@ -415,11 +418,14 @@ def spell(value: Value) -> str:
 
 
 def spell_drawn(drawn: Drawn) -> str:
-    """Return a measured value for people, with its interval over seeds: `30.1 Mbit/s (29.9 Mbit/s to 30.2 Mbit/s)`."""
+    """Return a measured value for people, with its interval over seeds: `30.1 Mbit/s (29.9 Mbit/s to 30.2 Mbit/s)`.
+
+    An interval whose ends look like the value is left out.
+    """
     if drawn.here is None:
         return ""
     symbol = SYMBOLS[drawn.here.unit]
     if drawn.low is None or drawn.high is None:
         return spell(drawn.here)
-    ends = " to ".join(format_measured(end, symbol) for end in (drawn.low, drawn.high))
-    return f"{spell(drawn.here)} ({ends})"
+    value, *ends = (format_measured(amount, symbol) for amount in (drawn.here.amount, drawn.low, drawn.high))
+    return value if {*ends} == {value} else f"{value} ({' to '.join(ends)})"

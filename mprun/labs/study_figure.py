@@ -184,7 +184,7 @@ def make_figure(
         problem(("picture",), "names no figure of a run: write STEP.FIGURE")
     says = entry.says or "; ".join(_say_published(values, named))
     own = [value.row for value in values if value.row]
-    shown = own if entry.published == "text" else [row for row in named if row.kind != "setting"]
+    shown = own if entry.published == "text" else [row for row in named if row.kind != "setting"] or named
     sections = (entry.section,) if entry.section else tuple(dict.fromkeys(row.section for row in shown))
     has_numbers = any(row.kind == "value" for row in shown)
     return StudyFigure(entry, tuple(values), (step, picture) if dot else None, says, sections, has_numbers)

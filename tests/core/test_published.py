@@ -105,6 +105,11 @@ def test_each_published_figure_has_a_verdict(folder: Path) -> None:
     assert published - {"text"} == {figure.entry.published for figure in lab.figures} - {"text"}
 
 
+@pytest.mark.parametrize("folder", WITH_FIGURES, ids=lambda folder: folder.name)
+def test_each_published_figure_has_its_section(folder: Path) -> None:
+    assert [figure.entry.name for figure in read_lab(folder).figures if not figure.sections] == []
+
+
 @pytest.mark.parametrize("folder", WITH_PAGE, ids=lambda folder: folder.name)
 def test_the_page_of_a_study_has_each_figure(folder: Path) -> None:
     lab = read_lab(folder)

@@ -88,7 +88,7 @@ def test_each_number_of_a_page_names_a_value_that_exists() -> None:
 
 
 def test_no_generated_number_begins_a_line() -> None:
-    """In Markdown, a comment at the beginning of a line ends the paragraph, and the rest of the line is not Markdown."""
+    """In Markdown, a comment that begins a line ends the paragraph, and the rest of its line is shown as it is."""
     begin = re.compile(r"^\s*<!-- \d\d:", re.MULTILINE)
     assert [page for page in pages_with_numbers() if begin.search(read(page))] == []
 

@@ -80,8 +80,6 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
-# Earlier spellings of commands: the module in which they have this name.
-EARLIER: Mapping[str, str] = {"reproduce": "verify"}
 
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
@@ -94,11 +92,9 @@ class LateGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = cmd_name if cmd_name in COMMANDS else EARLIER.get(cmd_name)
-        if name is None:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"mprun.cli.{name}")
-        command: click.Command = getattr(module, cmd_name if cmd_name in EARLIER else "command")
+        command: click.Command = importlib.import_module(f"mprun.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -164,7 +160,7 @@ class LateGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and args[0] not in EARLIER:
+        if args and args[0] not in COMMANDS:
             from mprun.cli.mistake import advise_command
 
             raise click.UsageError(f"no command '{args[0]}'{advise_command(args[0], args[1:], COMMANDS)}")

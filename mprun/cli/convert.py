@@ -22,7 +22,6 @@ STANDARD_OUTPUT = Path("-")
 @click.argument("experiments", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete_files)
 @options.to(
     "Write the files to DIRECTORY, or to standard output if it is '-'. Default: the current directory.",
-    earlier=True,
     metavar="DIRECTORY",
     type=click.Path(path_type=Path),
 )

@@ -26,7 +26,6 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 )
 @options.to(
     "Write the picture to FILE, or to standard output if it is `-`.",
-    earlier=True,
     type=options.Target(b"<", b"\x89PNG", b"graph ", takes_dash=True),
 )
 @click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")

@@ -236,7 +236,6 @@ def info(name: str, as_json: bool) -> None:
 @options.jobs("tests")
 @options.to_folder(
     "Write the output of the scripts to DIRECTORY, one folder for each script.",
-    earlier=True,
     default=Path("runs/selftests"),
 )
 @click.option("--capture", is_flag=True, help="Keep the packets of each network namespace, 200 bytes of each.")

@@ -36,6 +36,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
         "run sweep",
         _REPEAT,
     ),
+    ("-o --output --out", "--to", "write --to"),
     ("--resume", "run sweep", "the command of an interrupted sweep resumes it"),
     ("--dry-run", "run", "`mprun plan` shows what a run would do"),
     ("--dry-run", "-x", "`mprun validate` checks the files without a run"),
@@ -84,6 +85,7 @@ _SHORT: Mapping[str, str] = {
 _MEANT: Mapping[str, str] = {
     **{"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "create": "new", "check": "validate"},
     **{"delete": "runs rm", "remove": "runs rm", "results": "show", "open": "report --open"},
+    **dict.fromkeys(("reproduce", "rerun", "repeat"), "verify"),
 }
 # Words that other tools have for a command of a group.
 _ACTIONS: Mapping[str, str] = {

@@ -444,49 +444,13 @@ def _group(kind: Callable[..., object], name: str, chosen: Mapping[str, Decorato
 verdicts = _group(VerdictOptions, "verdicts", _VERDICTS)
 
 
-def to(what: str, earlier: bool = False, **settings: Any) -> Decorator:
+def to(what: str, **settings: Any) -> Decorator:
     """Return a decorator that adds --to, where a command writes. The command gets it as `target`.
 
-    - what: the help text.
-    - earlier: also take the earlier spelling of this option, -o, with a note.
-    - settings: other settings of click's option.
+    what: the help text. settings: other settings of click's option.
     """
-    settings = {"metavar": "FILE", "type": Target(), **settings}
-    if settings.get("default") is not None:
-        settings["show_default"] = True
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def with_target(earlier_target: Any = None, **given: Any) -> Any:
-            if earlier_target is not None:
-                click.echo("note: here -o is now spelled --to", err=True)
-                given["target"] = earlier_target
-            return command(**given)
-
-        added: Callable[..., Any] = with_target
-        if earlier:
-            what_it_is = "Write to this place. The option is now spelled --to."
-            old = ("-o", "--output", "earlier_target")
-            added = click.option(*old, type=settings["type"], hidden=True, help=what_it_is)(added)
-        return click.option("--to", "target", help=what, **settings)(added)
-
-    return add
-
-
-def earlier(command: click.Command, name: str, now: str, callback: Callable[..., Any] | None = None) -> click.Command:
-    """Return a hidden command with an earlier spelling, which prints the new one as a note and does the same.
-
-    - now: the new spelling.
-    - callback: what it does instead of `command`.
-    """
-    work = callback or command.callback
-    assert work is not None
-
-    def call(**given: Any) -> Any:
-        click.echo(f"note: this command is now `{now}`", err=True)
-        return work(**given)
-
-    return click.Command(name, callback=call, params=command.params, help=command.help, hidden=True)
+    settings = {"metavar": "FILE", "type": Target(), "show_default": settings.get("default") is not None, **settings}
+    return click.option("--to", "target", help=what, **settings)
 
 
 to_folder = partial(to, metavar="DIRECTORY", type=Target(is_file=False))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, output, show, verify, wireshark
+from mprun.cli import options, output
 from mprun.cli.completion import complete_runs, complete_values
 from mprun.cli.operand import advise
 from mprun.cli.output import emit, show_table
@@ -20,7 +19,6 @@ from mprun.cli.progress import Bar
 from mprun.errors import RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.safety.text import name_some, plain
-from mprun.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from mprun.storage.index.listed import DirectoryKind, Scan
@@ -205,15 +203,3 @@ def _write_page(page: Path, parent: Path, listing: Listing, request: ListRequest
     write_listing(page, parent, listing, request)
     invoking_user.give(page)
     click.echo(page)
-
-
-@options.runs("engine.original kernel.original parent consent jobs")
-def _rerun(name: str, runs: options.RunOptions, **_: Any) -> None:
-    """Repeat a run, and end as the repetition: this was a command before `verify --keep`."""
-    done = verify.verify(name, runs, is_kept=True, as_json=False)
-    sys.exit(0 if RunDirectory(done.path).summary().status == "passed" else 1)
-
-
-command.add_command(options.earlier(show.command, "show", "mprun show"))
-command.add_command(options.earlier(wireshark.command, "open", "mprun wireshark"))
-command.add_command(options.earlier(verify.command, "rerun", "mprun verify --keep", _rerun))

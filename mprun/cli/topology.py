@@ -58,7 +58,7 @@ def profiles(as_json: bool) -> None:
 
 @command.command()
 @options.files("topology params python outside")
-@options.to("Write to FILE, a new file.", earlier=True, type=options.Target(is_new=True))
+@options.to("Write to FILE, a new file.", type=options.Target(is_new=True))
 def expand(files: options.FileOptions, target: Path | None) -> None:
     """Write a topology as nodes and links that can be changed by hand.
 

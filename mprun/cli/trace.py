@@ -58,7 +58,7 @@ def list_(as_json: bool) -> None:
     "--frame", default=1514, show_default=True, type=click.IntRange(64, 65535),
     help="Use this number of bytes for each line of mahimahi.",
 )  # fmt: skip
-@options.to("Write to FILE, a new file.", earlier=True, type=options.Target(is_new=True))
+@options.to("Write to FILE, a new file.", type=options.Target(is_new=True))
 def import_(file: Path, form: str, columns: tuple[str, ...], interval: str, frame: int, target: Path | None) -> None:
     """Convert a trace of another tool to a schedule for 'trace: FILE' with 'format: schedule'.
 

@@ -56,9 +56,6 @@ def command(name: str, is_kept: bool, runs: options.RunOptions, as_json: bool) -
     sys.exit(1 if done.closeness == "different" else 0)
 
 
-reproduce = options.earlier(command, "reproduce", "mprun verify")
-
-
 def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) -> ReproducedRun:
     """Run again, and print the verdict. is_kept: keep the new runs of a run or a sweep. Raises MprunError."""
     from mprun.bundles import reproduction

@@ -72,9 +72,7 @@ def test_a_run_from_its_bundle(mprun: Callable[..., Result], tmp_path: Path) -> 
 
     changes = {"summary.json": slower, "artifacts.json": seal, "environment.json": recode}
     changed(tmp_path / "run.zip", tmp_path / "other.zip", **changes)
-    # the earlier spelling
-    other = mprun("reproduce", "other.zip", "-o", "again")
-    assert "note: this command is now `mprun verify`" in other.err
+    other = mprun("verify", "other.zip", "-o", "again")
     assert other.status == 1
     assert "summary.json differs" in other.out
     assert "bulk.goodput" in other.out

@@ -53,10 +53,8 @@ def test_life_of_a_run(mprun: Callable[..., Result], files: Path) -> None:
     assert difference.status == 1, difference.out
     assert "-tc qdisc add dev w0b root handle 1: netem limit 10000000 delay 5ms" in difference.out
     assert "count=3 interval_ns=" in difference.out
-    # the earlier spelling of `verify --keep`
-    again = mprun("runs", "rerun", first.run.name)
+    again = mprun("verify", "--keep", first.run.name)
     assert again.status == 0, again.err
-    assert "note: this command is now `mprun verify --keep`" in again.err
     assert len(json.loads(mprun("runs", "list", "--json").out)) == 3
     # the run and its repetition
     assert len(json.loads(mprun("runs", "list", "--where", "count=2", "--json").out)) == 2

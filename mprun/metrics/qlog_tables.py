@@ -17,7 +17,7 @@ from mprun.metrics.path_use import Uses, tell_paths
 from mprun.metrics.readings import Readings, join, measured
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow, Intent
-from mprun.workloads import quic, quic_connection, quic_stack
+from mprun.workloads import quic, quic_connection, quic_report, quic_stack
 from mprun.workloads.qlog import ONE_RTT, QlogError, QlogEvent, QlogTrace, length_of, offset_of, read, to_ns, to_number
 from mprun.workloads.tool import PathUse, tabulate
 
@@ -103,8 +103,8 @@ def _find_zero(flow: AddressedFlow, client: QlogTrace, outputs: FlowOutputs) -> 
     """Return the origin of a client's trace: what our client prints, or else as for a stack of the user."""
     if not quic_stack.own_stack(flow) and flow.tool == "quic":
         # the output of a client that was stopped may be incomplete
-        with suppress(quic_connection.ReportError):
-            return quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns).offset_ns
+        with suppress(quic_report.ReportError):
+            return quic_report.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns).offset_ns
     return quic_stack.find_zero(flow, client, outputs)
 
 

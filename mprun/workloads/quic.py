@@ -23,7 +23,7 @@ from mprun.model.metric import delays, less
 from mprun.model.problem import ValuePath, list_names
 from mprun.model.scalar import name_value
 from mprun.model.spec import Flow
-from mprun.workloads import certificate, own_program, quic_connection, quic_stack, tool
+from mprun.workloads import certificate, own_program, quic_connection, quic_report, quic_stack, tool
 from mprun.workloads.account import tell_requests
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.quic_stack import StackEntry
@@ -173,13 +173,13 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     if quic_stack.own_stack(flow):
         return quic_stack.parse(flow, outputs)
     try:
-        report = quic_connection.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
-    except quic_connection.ReportError as problem:
+        report = quic_report.read_report(outputs.log(flow.name).splitlines(), outputs.zero_ns)
+    except quic_report.ReportError as problem:
         return Result(error=str(problem))
     table = _requests_table(report.requests, report.offset_ns)
     result = Result(
         {"requests": len(report.requests)},
-        error=quic_connection.explain(outputs.log(flow.name, "err")),
+        error=quic_report.explain(outputs.log(flow.name, "err")),
         tables={"requests": table},
         delays_ns={"delay": table["delay_ns"]},
     )
@@ -192,7 +192,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
             begin_ns, end_ns = (end[name] + report.offset_ns for name in ("first_request_ns", "end_ns"))
             portions = {"goodput": [Portion(begin_ns, end_ns, size_bytes)]}
             result = replace(result, values={**result.values, **values}, error=None, portions=portions)
-    return quic_connection.add_facts(flow, outputs, report, result)
+    return quic_report.add_facts(flow, outputs, report, result)
 
 
 def _requests_table(requests: Sequence[Mapping[str, Any]], offset_ns: int) -> Table:

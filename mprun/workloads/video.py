@@ -23,7 +23,7 @@ from mprun.model.metric import OF_CONNECTIONS, OF_HANDOVER, OF_PATHS, Metric, de
 from mprun.model.plan import Ready
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S, TIME
-from mprun.workloads import quic_connection, tool
+from mprun.workloads import quic_connection, quic_report, tool
 from mprun.workloads.quic_connection import check_paths as check_paths
 from mprun.workloads.tool import Endpoints, Outputs, Program, Result, Table, TimeLimit, Work
 
@@ -178,12 +178,12 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     result = Result(values, tuple(ports), tables=tables, delays_ns={"delay": table["delay_ns"]})
     asked = flow.options["length_ns"] // flow.options["chunk_ns"]
     if len(chunks) != asked:
-        said = quic_connection.strip_name(outputs.log(flow.name, "err").strip())[-200:]
+        said = quic_report.strip_name(outputs.log(flow.name, "err").strip())[-200:]
         result = replace(result, error=f"{len(chunks)} of {asked} chunks arrived: {said or 'it said nothing'}")
     if flow.protocol != "quic":
         return result
     try:
-        report = quic_connection.read_report(of_client, outputs.zero_ns)
-    except quic_connection.ReportError as problem:
+        report = quic_report.read_report(of_client, outputs.zero_ns)
+    except quic_report.ReportError as problem:
         return replace(result, error=str(problem))
-    return quic_connection.add_facts(flow, outputs, report, result)
+    return quic_report.add_facts(flow, outputs, report, result)

@@ -188,14 +188,20 @@ def collect(lab: Lab, folder: Path) -> tuple[dict[str, MeasuredPart], dict[str, 
 
 
 def confirm(lab: Lab, folder: Path) -> bool:
-    """Record the values of the runs in a folder, and today's kernel for all values, if no page shows a difference.
+    """Record the values of the runs in a folder, and that they are a sample of the lab, if no page shows a difference.
 
     Otherwise, print the names of the pages that would change, and record nothing. Return whether it was recorded.
     """
     recorded, (repeated, _) = read_parts(lab.number), collect(lab, folder)
     again = {name: replace(part, wall_s=recorded[name].wall_s) for name, part in repeated.items() if name in recorded}
     pages = dict(texts_of([lab.number]))
-    write_parts(lab.number, {name: replace(part, kernel=kernel_of()) for name, part in (recorded | again).items()})
+    today = kernel_of()
+    others = {
+        name: part if part.kernel == today else replace(part, sampled=today)
+        for name, part in recorded.items()
+        if name not in again
+    }
+    write_parts(lab.number, others | again)
     changed = [path.name for path, text in texts_of([lab.number]) if pages[path] != text]
     told = f"{lab.number}: {len(again)} of {len(recorded)} parts measured again"
     print(f"{told}, which changes {', '.join(changed)}" if changed else f"{told}, and no page changes")

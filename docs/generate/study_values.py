@@ -3,7 +3,7 @@
 
 Each run or sweep of a lab has its values, its real time, the digest of its plan, and the digest of the kernel's recipe.
 A page has no number that is not in these files. A value is stale if today's files of the lab give another plan, or if
-the recipe of the experiment kernel is another one.
+the recipe of the experiment kernel is another one, and no sample of the lab was repeated with today's recipe.
 
 `values/LAB-elsewhere.json` has values that `make studies` cannot renew, such as those of the real engine. Each part
 has the command and the kernel that made it. It is stale if the files of its command give another plan today.
@@ -45,6 +45,8 @@ class MeasuredPart:
     - kernel: the digest of the kernel's recipe; the name of a kernel elsewhere.
     - wall_s: its real time; 0 elsewhere.
     - command: the command of a part that was measured elsewhere.
+    - sampled: the digest of a later recipe with which other parts of the lab were measured again, and gave the same
+      pages. This part was not.
     """
 
     plan: str
@@ -52,6 +54,7 @@ class MeasuredPart:
     wall_s: float
     values: Mapping[str, Value]
     command: str | None = None
+    sampled: str | None = None
 
 
 Parts = Mapping[str, MeasuredPart]
@@ -73,7 +76,8 @@ def _read(path: Path) -> dict[str, MeasuredPart]:
     parts = {}
     for name, part in json.loads(path.read_text(encoding="utf-8")).items():
         values = {text: Value(tuple(value["amounts"]), _unit(value["unit"])) for text, value in part["values"].items()}
-        parts[name] = MeasuredPart(part["plan"], part["kernel"], part.get("wall_s", 0.0), values, part.get("command"))
+        command, sampled = part.get("command"), part.get("sampled")
+        parts[name] = MeasuredPart(part["plan"], part["kernel"], part.get("wall_s", 0.0), values, command, sampled)
     return parts
 
 
@@ -89,6 +93,7 @@ def write_parts(number: str, parts: Parts) -> Path:
         name: {
             "plan": part.plan,
             "kernel": part.kernel,
+            **({} if part.sampled is None else {"sampled": part.sampled}),
             "wall_s": round(part.wall_s, 1),
             "values": {
                 text: {"unit": value.unit, "amounts": [float(f"{one:.{_DIGITS}g}") for one in value.amounts]}
@@ -184,6 +189,6 @@ def find_stale(lab: Lab, parts: Parts) -> list[str]:
     def is_current(name: str, part: MeasuredPart) -> bool:
         if part.command is not None:
             return part.plan == plan_of(sweep_of(lab, part.command))
-        return name in today and (part.plan, part.kernel) == (plan_of(today[name]), kernel_of())
+        return name in today and part.plan == plan_of(today[name]) and kernel_of() in (part.kernel, part.sampled)
 
     return [name for name, part in parts.items() if not is_current(name, part)]

@@ -199,6 +199,7 @@ def test_a_run_of_another_plan_or_kernel_is_stale() -> None:
     assert find_stale(lab, {step.name: good}) == []
     assert find_stale(lab, {step.name: replace(good, plan="other")}) == [step.name]
     assert find_stale(lab, {step.name: replace(good, kernel="other")}) == [step.name]
+    assert find_stale(lab, {step.name: replace(good, kernel="other", sampled=kernel_of())}) == []
     assert find_stale(lab, {"removed": good}) == ["removed"]
 
 

@@ -39,6 +39,7 @@ def check_times(
     if end_ns is None:
         _warn_of_unreached(events, traffic, document)
         return
+    _warn_of_pauses(events, traffic, changes, document)
     when = f"the end of the experiment, {TIME.render(end_ns)}"
     for n, event in enumerate(events):
         entry = event.entry
@@ -55,6 +56,25 @@ def check_times(
             rates = [getattr(one, way).rate_bit_per_s for one in played if entry.at <= one.at_ns < end_ns]
             if {*rates} == {LEAST_LINK_RATE}:
                 document.refuse(("events", n, "trace"), f"lets no packet pass before {when}: its times are in ms")
+
+
+def _warn_of_pauses(
+    events: Sequence[ReadEvent], traffic: Sequence[Flow], changes: Sequence[Change], document: Document
+) -> None:
+    """Warn of events whose link has other values again, or its own, before a flow runs.
+
+    Schedules and traces may begin before the flows, and steps and repetitions may reach into a pause.
+    """
+    spans = find_spans(traffic).values()
+    for n, entry in enumerate(event.entry for event in events):
+        if entry.link is None or entry.schedule or entry.trace or entry.over or entry.every or entry.rebind:
+            continue
+        after = [one.at_ns for one in changes if isinstance(one, LinkChange) and one.link == entry.link]
+        until_ns = min((at for at in after if at > entry.at), default=None)
+        if until_ns is None or any((one.start_ns or 0) < until_ns and (one.end_ns or 0) > entry.at for one in spans):
+            continue
+        pause = f"no flow runs from {TIME.render(entry.at)} to {TIME.render(until_ns)}, when this link changes again"
+        document.warn(("events", n, "at"), f"{pause}: it has no effect; write a time at which a flow runs")
 
 
 def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:

@@ -10,6 +10,7 @@ from mprun.inputs.cross_check import FEW, check_link, has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import find_hosts, spread_hosts
+from mprun.inputs.offered_rate import find_crossings
 from mprun.model import spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, pairs_of
@@ -20,6 +21,8 @@ from mprun.workloads.tool import receiver_of
 # The sysctls that act on what a host sends: its congestion control, and when a subflow counts as stale.
 _CONTROL = "net.ipv4.tcp_congestion_control"
 _OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
+# The path managers that open subflows only for a connection that their own host opened.
+_OF_CLIENTS = ("in-order", "ndiffports")
 
 
 def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is_resolved: bool, notes: Notes) -> None:
@@ -42,6 +45,12 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
         if settings.mptcp.subflows == 0 and opens and any(is_source for is_source, _ in ends):
             message = f"is 0, so that '{host}' opens no further subflow: write a larger number, or remove it"
             notes.warn(("hosts", host, "mptcp", "limits", "subflows"), message)
+        clients = [flow.source for flow in experiment.traffic if flow.protocol == "mptcp" and flow.destination == host]
+        manager = settings.mptcp.path_manager
+        has_it = any(experiment.mptcp_of(client).path_manager == manager for client in clients)
+        if manager in _OF_CLIENTS and ends == {(False, True)} and not has_it:
+            message = f"has no effect, as '{clients[0]}' opens the connections: write it for '{clients[0]}'"
+            notes.warn(("hosts", host, "mptcp", "path_manager"), message)
         if idle_scheduler := _explain_idle_scheduler(host, experiment):
             notes.warn(("hosts", host, "mptcp", "scheduler"), idle_scheduler)
         for name, value in settings.sysctl:
@@ -177,8 +186,9 @@ def check_idle_settings(
                 continue
             write = "write 'protocol: mptcp' for one, or " if "tcp" in protocols else ""
             over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
-            if path[-1] == _CONTROL and over_quic and not is_written:
-                write = f"write 'congestion' of '{over_quic[0]}' in its place, or "
+            own = {_CONTROL: "congestion", "scheduler": "scheduler"}.get(path[-1])
+            if own and over_quic and not (own == "congestion" and is_written):
+                write = f"write '{own}' of '{over_quic[0]}' in its place, or "
             # whose control connection is TCP
             has_control = is_of_tcp and any(flow.tool == "iperf3" for flow in flows)
             effect = "acts on iperf3's control connection alone" if has_control else "has no effect"
@@ -186,10 +196,35 @@ def check_idle_settings(
             notes.warn(("hosts", key, *path), message)
 
 
+def check_link_controls(known_paths: FlowPaths, document: Document, notes: Notes) -> None:
+    """Warn of congestion controls for links that no flow of their host crosses, and of dctcp if no queue marks packets.
+
+    A parameter may give other protocols in other runs.
+    """
+    topology, experiment = known_paths.topology, known_paths.experiment
+    used = [] if has_chosen(document, "protocol", "tool") else find_crossings(known_paths)
+    for host, settings in experiment.hosts.items():
+        own = [crossings for flow, crossings in used if host in (flow.source, flow.destination)]
+        crossed = {link for crossings in own for link, _, _ in crossings}
+        for link, _ in settings.congestion:
+            if own and link not in crossed:
+                message = f"has no effect: no flow of '{host}' crosses '{link}': remove it, or write 'protocol: mptcp'"
+                notes.warn(("hosts", host, "congestion", link), message)
+    queues = [way.queue for link in topology.links for way in (link.forward, link.reverse) if way.queue is not None]
+    marks = any(queue.discipline == "dualpi2" or {"ecn", "ce_threshold"} & {*queue.options} for queue in queues)
+    for n, flow in enumerate(experiment.traffic if not marks else ()):
+        if flow.congestion == "dctcp" and flow.protocol in ("tcp", "mptcp"):
+            example = "'queue: {discipline: fq_codel, ce_threshold: 1ms, ecn: true}'"
+            message = f"'dctcp' needs marks of ECN, and no queue marks packets: write {example} at the slowest link"
+            notes.warn(("traffic", n, "congestion"), message)
+
+
 def _list_settings(entry: HostEntry) -> Iterator[tuple[str, str]]:
     """Yield the keys of the settings of a host that act on MPTCP only, or on TCP and MPTCP."""
     if entry.mptcp is not None and entry.mptcp.path_manager != "default":
         yield "mptcp", "path_manager"
+    if entry.mptcp is not None and entry.mptcp.scheduler != DEFAULT_SCHEDULER:
+        yield "mptcp", "scheduler"
     yield from (("sysctl", name) for name in entry.sysctl if name.startswith(("net.ipv4.tcp_", "net.mptcp.")))
 
 

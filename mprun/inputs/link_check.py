@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
+from mprun.inputs.event_entry import ReadEvent
 from mprun.inputs.keys.shape import write_flow
-from mprun.inputs.offered_rate import find_crossings
+from mprun.inputs.offered_rate import Crossing, find_crossings
 from mprun.inputs.subnet import check_addresses
 from mprun.model import spec
 from mprun.model.path import FlowPaths
@@ -19,6 +20,7 @@ from mprun.workloads.tool import receiver_of
 
 # The key of a generator, which stands for links that are no entry of the file.
 _GENERATOR: ValuePath = ("topology",)
+WAYS = ("forward", "reverse")
 
 
 def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind], document: Document) -> None:
@@ -68,36 +70,72 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
             document.warn((*places.get(link.name, _GENERATOR), "loss"), text)
 
 
-def check_losses(
-    known_paths: FlowPaths, places: Mapping[str, ValuePath], experiment: Document, topology: Document
+def check_directions(
+    known_paths: FlowPaths,
+    places: Mapping[str, ValuePath],
+    events: Sequence[ReadEvent],
+    experiment: Document,
+    topology: Document,
 ) -> None:
-    """Warn of links that lose packets in one direction only, in which no flow sends its data.
+    """Warn of losses and rates for one direction of a link, in which no flow sends its data.
 
-    A loss that is written for both directions is meant, also 0%. places: the path of each link in the topology's file.
+    What is written for both directions is meant, also a loss of 0%. places: the path of each link in the topology's
+    file.
     """
-    links = [
-        link
-        for link in known_paths.topology.links
-        if link.name in places and (link.forward.loss is None) != (link.reverse.loss is None)
-    ]
-    if not links or topology.tree.is_resolved or has_chosen(experiment, "reverse", "from", "to"):
+    links = [link for link in known_paths.topology.links if (link.forward.loss is None) != (link.reverse.loss is None)]
+    changes = [(n, one.entry.link, one.entry.set) for n, one in enumerate(events) if one.entry.set is not None]
+    if not (links or changes) or topology.tree.is_resolved or has_chosen(experiment, "reverse", "from", "to"):
         return
     used = find_crossings(known_paths)
-    entries: dict[Any, Any] = {key: topology.part(str(key)) for key in {places[link.name][0] for link in links}}
     for link in links:
-        key, n = places[link.name]
-        loss = entries[key][n].get("loss")
-        if not isinstance(loss, dict) or {*loss} not in ({"forward"}, {"reverse"}):
-            continue
-        ((way, value),) = loss.items()
-        ends, other = (link.ends, "reverse") if way == "forward" else (link.ends[::-1], "forward")
-        over = [(flow, crossings) for flow, crossings in used if any(link.name == one for one, _, _ in crossings)]
-        # the data that goes to the source crosses the link against the direction of a crossing
-        losing = {flow.name: ends if receiver_of(flow) == flow.destination else ends[::-1] for flow, _ in over}
-        safe = [
-            flow for flow, crossings in over if receiver_of(flow) and (link.name, *losing[flow.name]) not in crossings
-        ]
-        if safe and len(safe) == len(over):
-            both = f"'{write_flow({other: value})}', or '{write_flow({way: value, other: '0%'})}' if that is meant"
-            message = f"loses no data, as '{safe[0].name}' sends its data {other}: write {both}"
-            topology.warn((key, n, "loss"), message)
+        place = places.get(link.name)
+        entry: Any = place and topology.part(str(place[0]))
+        loss = entry[place[1]].get("loss") if place else None
+        if place and isinstance(loss, dict) and {*loss} in ({"forward"}, {"reverse"}):
+            ((way, value),) = loss.items()
+            other, name = _find_data(link, used)
+            if other not in (None, way):
+                both = f"'{write_flow({other: value})}', or '{write_flow({way: value, other: '0%'})}' if that is meant"
+                message = f"loses no data, as '{name}' sends its data {other}: write {both}"
+                topology.warn((*place, "loss"), message)
+    by_name = {link.name: link for link in known_paths.topology.links}
+    for n, link_name, change in changes:
+        for key in ("loss", "rate"):
+            values = getattr(change, key) or ()
+            ways = [way for way, value in zip(WAYS, values, strict=False) if value is not None]
+            if len(ways) == 1 and link_name in by_name:
+                other, name = _find_data(by_name[link_name], used)
+                if other not in (None, *ways):
+                    message = f"is for '{ways[0]}' only, and '{name}' sends its data {other}: write '{other}'"
+                    topology.warn(("events", n, "set", key), f"{message}, or both directions if that is meant")
+
+
+def check_marks(
+    known_paths: FlowPaths, places: Mapping[str, ValuePath], experiment: Document, topology: Document
+) -> None:
+    """Warn of a queue that marks packets of flows with ECN, if no host asks for ECN. Programs may ask for it."""
+    flows = known_paths.experiment.traffic
+    queues = ((link, way.queue) for link in known_paths.topology.links for way in (link.forward, link.reverse))
+    marking = [link.name for link, queue in queues if queue is not None and queue.options.get("ecn")]
+    written = f"{experiment.part('hosts')}{experiment.part('traffic')}"
+    asks = any(word in written for word in ("tcp_ecn", "dctcp", "'congestion': '{{"))
+    if not marking or asks or topology.tree.is_resolved or not flows:
+        return
+    if all(flow.protocol in ("tcp", "mptcp") and flow.tool != "exec" for flow in flows):
+        example = f"'hosts: {{{flows[0].source}: {{sysctl: {{net.ipv4.tcp_ecn: 1}}}}}}' in the experiment"
+        position = (*places.get(marking[0], _GENERATOR), "queue")
+        topology.warn(position, f"marks no packet, as no host asks for ECN: write {example}, or remove 'ecn'")
+
+
+def _find_data(link: spec.LinkSpec, used: Sequence[tuple[spec.Flow, Collection[Crossing]]]) -> tuple[str | None, str]:
+    """Return the only direction of a link in which flows send data, and one of them; None if there is no such one."""
+    found: dict[str, str] = {}
+    for flow, crossings in used:
+        receiver = receiver_of(flow)
+        if receiver is None and any(link.name == name for name, _, _ in crossings):
+            return None, ""
+        for way, ends in zip(WAYS, (link.ends, link.ends[::-1]), strict=True):
+            # the data that goes to the source crosses the link against the direction of a crossing
+            if (link.name, *(ends if receiver == flow.destination else ends[::-1])) in crossings:
+                found[way] = flow.name
+    return next(iter(found.items())) if len(found) == 1 else (None, "")

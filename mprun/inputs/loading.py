@@ -25,7 +25,7 @@ from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.shape import write_statement
 from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
-from mprun.inputs.offered_rate import check_bounds, check_rates
+from mprun.inputs.offered_rate import check_bounds, check_rates, find_crossings
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names, list_ends
@@ -199,6 +199,26 @@ def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
             if any(settle(spec) != settle(specs[0]) for specs in alike.values() for spec in specs):
                 continue
         path = ("matrix", name)
+        yield InputProblem(*cells[0].locate(path), path, message)
+    yield from _find_axes_aside(cells)
+
+
+def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
+    """Yield a warning for each axis of a link that no flow crosses in any cell, if no metric of its path is wanted."""
+    experiment = cells[0].spec.experiment
+    asked = f"{experiment.expectations}{experiment.show}{experiment.across}"
+    links = {link.name for link in cells[0].spec.topology.links}
+    axes = {name: name.partition(".")[0] for name in dict(cells[0].values) if "." in name}
+    aside = {name: link for name, link in axes.items() if link in links and f"{link}." not in asked}
+    for cell in cells:
+        if not aside or not cell.spec.experiment.traffic:
+            return
+        used = find_crossings(find_flow_paths(cell.spec.topology, cell.spec.experiment))
+        crossed = {link for _, crossings in used for link, _, _ in crossings}
+        aside = {name: link for name, link in aside.items() if link not in crossed}
+    for name, link in aside.items():
+        path = ("matrix", name)
+        message = f"changes '{link}', which no flow crosses: remove it, or write 'protocol: mptcp' for a flow"
         yield InputProblem(*cells[0].locate(path), path, message)
 
 
@@ -375,9 +395,11 @@ def _read_action(
         host_check.check_path_managers(written, paths, notes)
         host_check.check_idle_settings(written, action, document, notes)
         host_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
+        host_check.check_link_controls(paths, document, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)
-        link_check.check_losses(paths, network.places, document, topology)
+        link_check.check_directions(paths, network.places, network.events, document, topology)
+        link_check.check_marks(paths, network.places, document, topology)
         cross_check.check_tools(paths, notes)
         check_rates(paths, notes)
         check_bounds(paths, notes)

@@ -38,7 +38,7 @@ class Grade(Frozen):
     """A student's folder: the run of each step that has one, the steps without a run, and the claims.
 
     - left: the steps without a run, each with the reason.
-    - passed_over: the steps that have a run and a newer one of the same files, each with why that one does not count.
+    - passed_over: the steps that have a run and a newer one of changed files, each with why that one does not count.
     """
 
     folder: Path
@@ -78,10 +78,11 @@ def grade(lab: Lab, digests: Mapping[str, str], folder: Path) -> Grade:
     places = (lab.folder, Folder(folder))
     left = tuple((step, _say_missing(step, others, places)) for step in lab.steps if step.name not in runs)
     passed_over = tuple(
-        (step, _say_missing(step, others, places))
+        (step, reason)
         for step in lab.steps
-        if step.name in runs and (other := others.get(_title_of(step))) is not None
+        if step.name in runs and (other := others.get(_title_of(step))) is not None and other.is_complete
         if run_directory.age(other.path) > run_directory.age(runs[step.name].path)
+        if (reason := _say_changed(step, other, places))
     )
     missing = {step.name: reason for step, reason in left}
     measured = {name: measured_by(run) for name, run in runs.items()}
@@ -132,6 +133,15 @@ def _say_missing(step: Step, others: Mapping[str, RunDirectory], places: tuple[P
         return NOT_RUN
     if not run.is_complete:
         return "is incomplete"
+    if changed := _say_changed(step, run, places):
+        return changed
+    if (seed := run.summary().seed) != step.load().spec.experiment.seed:
+        return f"was run with seed {seed}: run it again without --seed"
+    return "was run with other parameters"
+
+
+def _say_changed(step: Step, run: RunDirectory, places: tuple[Path, Folder]) -> str:
+    """Return how the files of a run differ from those of a step; empty if they do not."""
     try:
         had = run.inputs()
     except MprunError:
@@ -140,9 +150,7 @@ def _say_missing(step: Step, others: Mapping[str, RunDirectory], places: tuple[P
     wanted = read_inputs(sources)
     changed = [name for name, text in wanted.items() if _values_of(text) != _values_of(had.get(name, ""))]
     if not changed:
-        if (seed := run.summary().seed) != step.load().spec.experiment.seed:
-            return f"was run with seed {seed}: run it again without --seed"
-        return "was run with other parameters"
+        return ""
     names = " and ".join(changed)
     own = {path.name: _read_own(*places, path) for path in sources}
     if all(_values_of(own.get(name, "")) == _values_of(wanted[name]) for name in changed):

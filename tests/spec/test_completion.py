@@ -66,7 +66,7 @@ def test_steps_of_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(name,) for name in RUN_COMMANDS] + [("runs", "open"), ("runs", "rerun"), ("runs", "rm")]
+    "words", [(name,) for name in RUN_COMMANDS] + [("runs", "rm")]
 )
 def test_every_command_of_a_run_is_offered_them(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,7 +146,7 @@ def test_nothing_that_runs_experiments_is_imported() -> None:
     program = (
         "import sys\nfrom click.shell_completion import ShellComplete\nfrom mprun.cli import group\n"
         "ask = ShellComplete(group, {}, 'mprun', '_MPRUN_COMPLETE').get_completions\n"
-        "for words in (['lab', 'run'], ['runs', 'show'], ['-t', 'topo', '--kernel'], ['-t']): ask(words, '')\n"
+        "for words in (['lab', 'run'], ['show'], ['-t', 'topo', '--kernel'], ['-t']): ask(words, '')\n"
         "print(*sorted({'pydantic', 'yaml', 'jinja2', 'polars', 'mininet', 'rich'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

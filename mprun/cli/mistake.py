@@ -36,6 +36,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
         "run sweep",
         _REPEAT,
     ),
+    ("--packets --count", "faults", "write '--first N', or '--budget N' for a sample of all packets"),
     ("-o --output --out", "--to", "write --to"),
     ("--resume", "run sweep", "the command of an interrupted sweep resumes it"),
     ("--dry-run", "run", "`mprun plan` shows what a run would do"),
@@ -78,7 +79,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
 # Options of one letter that mean a longer one.
 _SHORT: Mapping[str, str] = {
     **{"-c": "--clean", "-d": "--duration", "-f": "--force", "-n": "--count", "-q": "--quiet", "-v": "--verbose"},
-    **{"-a": "--all", "-m": "--metric"},
+    **{"-a": "--all", "-m": "--metric", "-r": "--repeat"},
 }
 
 # Words that other tools have for a command.
@@ -179,12 +180,14 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
     found = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
     if not found or command is None or error.ctx is None:
         return error
-    return click.UsageError(f"{found[0]}: {_advise_extra(found[1], command, error.ctx)}", error.ctx)
+    return click.UsageError(f"{found[0]}: {_advise_extra(found[1], command, error.ctx, commands)}", error.ctx)
 
 
-def _advise_extra(text: str, command: click.Command, context: click.Context) -> str:
-    """Return the advice for arguments that a command does not take."""
+def _advise_extra(text: str, command: click.Command, context: click.Context, commands: Collection[str]) -> str:
+    """Return the advice for arguments that a command does not take. commands: of `mprun`."""
     first = text.split()[0]
+    operands = (one for one in command.params if isinstance(one, click.Argument) and "RUN" in (one.metavar or ""))
+    taken = next((str(context.params.get(one.name or "")) for one in operands), "")
     unset = [one for one in context.params.get("params") or () if "=" not in one[:-1]]
     if first.startswith("="):
         return "write NAME=VALUE without spaces"
@@ -195,7 +198,13 @@ def _advise_extra(text: str, command: click.Command, context: click.Context) -> 
     if first in _SENTENCES:
         return _SENTENCES[first]
     parent = str(context.params.get("parent") or "")
-    is_result = first.startswith("latest") or any(map(os.path.isdir, (first, os.path.join(parent, first))))
+    is_result, is_taken_result = (
+        one.startswith("latest") or any(map(os.path.isdir, (one, os.path.join(parent, one)))) for one in (first, taken)
+    )
+    if not is_taken_result and taken in commands:
+        return f"write `mprun {taken} {text}`"
+    if not is_taken_result and is_result and command.name == "bundle":
+        return f"'{taken}' is no run: write `mprun bundle {text}`"
     if not is_result and (target := name_target(command, text)):
         return f"write '{target}'"
     if is_result and command.name == "compare":

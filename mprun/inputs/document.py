@@ -178,7 +178,7 @@ class Document:
                 text = self.tree.texts[beside] = read_text(FilePath(beside))
         except InputError as error:
             near = find_nearest(name, known)
-            hint = f": did you mean '{near}'?" if near else name_near(FilePath(beside), name)
+            hint = f": did you mean '{near}'?" if near else name_near(FilePath(self.position(path)[0]), name)
             if known and not hint and not PurePath(name).suffix and not FilePath(beside).exists():
                 hint = list_names(known, "traces of mprun")
             self.refuse(path, f"'{name}' {error.found[0].message}{hint}")
@@ -198,15 +198,16 @@ class Document:
         and record the reason.
         """
         beside = FilePath(self.position(path)[0]).parent / name
+        if message := tell_outside(beside, self.name, self.tree.allowed):
+            self.refuse(path, f"'{name}' {message}")
+            return None
         try:
-            if message := tell_outside(beside, self.name, self.tree.allowed):
-                raise SpecError(message)
             found = self.tree.examined.get((beside, archived))
             if found is None:
                 found = examine(beside, archived)
                 self.tree.examined[beside, archived] = found
         except SpecError as error:
-            self.refuse(path, f"'{name}' {error}{name_near(beside, name)}")
+            self.refuse(path, f"'{name}' {error}{name_near(FilePath(self.position(path)[0]), name)}")
             return None
         self.attachments = (*self.attachments, found)
         return found

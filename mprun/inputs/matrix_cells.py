@@ -16,13 +16,14 @@ from pydantic import ValidationError
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
-from mprun.inputs.keys.file_model import check, explain
+from mprun.inputs.keys.experiment import ExperimentFile
+from mprun.inputs.keys.file_model import PREPARED, check, explain, fields_of
 from mprun.inputs.keys.link import DirectionProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.frozen import Frozen
-from mprun.model.problem import ValuePath, list_names, name_nearest, tell_unknown
+from mprun.model.problem import ValuePath, find_nearest, list_names, name_nearest, tell_unknown
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import HEADER_BYTES, LinkSpec, Plot
 from mprun.model.units import tell_rounding
@@ -247,7 +248,7 @@ def _read_axis(
         lines = " and ".join(f"'{name}.{prop}: ...'" for prop in value)
         document.refuse(position, f"has properties of a link below it: write {lines}")
         return None
-    if problem := _find_name_problem(name, parameters, document):
+    if problem := _find_name_problem(name, value, parameters, document):
         document.refuse(position, problem)
     values: tuple[Scalar, ...] = ()
     if isinstance(value, dict):
@@ -282,7 +283,7 @@ def check_place(name: str, value: Scalar) -> str | None:
     return None
 
 
-def _find_name_problem(name: str, parameters: Collection[str], document: Document) -> str | None:
+def _find_name_problem(name: str, value: object, parameters: Collection[str], document: Document) -> str | None:
     """Return the problem of an axis that names nothing; None if there is none.
 
     The topology shows later if its link exists, or which links have one.
@@ -303,10 +304,20 @@ def _find_name_problem(name: str, parameters: Collection[str], document: Documen
     if name in PLACES and name in parameters:
         return f"is a parameter of the files and where a cell runs: give parameter '{name}' another name"
     if not dot and name not in (*PLACES, *PROPERTIES, *parameters):
+        if name.startswith("{{"):
+            return f"is a name, which stands without braces here: write '{name.strip('{} ')}'"
         said = tell_no_parameter(name, parameters)
-        if "did you mean" not in said and name in ("seed", "seeds", "run", "runs"):
+        if "did you mean" in said:
+            return said
+        if name in (*fields_of(ExperimentFile), *PREPARED):
+            return "is a key of the experiment: write it outside of 'matrix'"
+        if meant := find_nearest(name, (EXCLUDE, ZIP)):
+            return f"no parameter '{name}': did you mean '{meant}'?"
+        if name in ("seed", "seeds", "run", "runs"):
             said = f"no parameter '{name}': for runs with other seeds write 'repeat: {{runs: 3}}', and remove this axis"
-        return said
+        numbers = [read_number(str(one)) for one in value] if isinstance(value, list) else []
+        is_rate = any(number is not None and number[1] == "bit/s" for number in numbers)
+        return f"{said}; if '{name}' is a link, write '{name}.rate'" if is_rate else said
     return None
 
 

@@ -61,10 +61,17 @@ def _is_of_run(file: Path) -> bool:
     return file.name in _OF_RUN and file.is_file() and (file.parent / "inputs").is_dir()
 
 
-def name_near(beside: Path, name: str) -> str:
-    """Return the end of a message about a missing file: a file with a like name in its folder, or in a folder below."""
+def name_near(origin: Path, name: str) -> str:
+    """Return the end of a message about a missing file: a file of its name in the folder of `origin`, the file with
+    the name, or else a file with a like name in its folder, or in a folder below.
+    """
+    beside = origin.parent / name
     folder = beside.parent
-    if os.path.lexists(beside) or not folder.is_dir():
+    if os.path.lexists(beside):
+        return ""
+    if os.path.isfile(origin.parent / beside.name):
+        return f": did you mean '{beside.name}'?"
+    if not folder.is_dir():
         return ""
     there = sorted(one.name for one in folder.iterdir())
     below = [f"{one}/{beside.name}" for one in there if os.path.isfile(folder / one / beside.name)]
@@ -149,10 +156,15 @@ def tell_outside(path: Path, given: str, allowed: Permissions = NONE) -> str | N
 
     Links that lead out of the folder count. The result does not reveal if the file exists.
     """
+    remedy = "copy it there"
     with suppress(OSError, RuntimeError, ValueError):
-        if allowed.outside or path.resolve().is_relative_to(Path(given).parent.resolve()):
+        folder = Path(given).parent.resolve()
+        if allowed.outside or path.resolve().is_relative_to(folder):
             return None
-    return f"lies outside the folder of {given}: copy it there, or add --allow-outside"
+        beside = (folder / path.name).resolve()
+        if beside.is_relative_to(folder) and beside.is_file():
+            remedy = f"write '{path.name}', which is there"
+    return f"lies outside the folder of {given}: {remedy}, or add --allow-outside"
 
 
 def unreadable(file: str, error: Exception) -> InputError:

@@ -184,7 +184,7 @@ class _Reading:
             self.is_whole = False
             for problem in error.found:
                 if problem.line is None:
-                    near = name_near(file, named.value)
+                    near = name_near(path, named.value)
                     problem = problem_at(named, (str(named.tag),), f"{problem.file}: {problem.message}{near}")
                 self.problems.append(problem)
             return None

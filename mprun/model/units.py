@@ -166,7 +166,7 @@ def _bare(kind: Quantity, number: str) -> str:
     if "s" in kind.units and 0 < float(number) < 1:
         # seconds, as other programs count
         offers = [f"{number}s", *offers]
-    return f"a bare number has no unit: write {' or '.join(map(repr, offers))}"
+    return f"a bare number has no unit: write {' or '.join(map(repr, dict.fromkeys(offers)))}"
 
 
 _TIME_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S, "min": 60 * NS_PER_S}

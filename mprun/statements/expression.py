@@ -36,6 +36,7 @@ _CONDITION = re.compile(
 # A condition without brackets.
 _ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=<>].*)")
 _WORDS = ("and", "or", "not")
+_CONDITIONAL = re.compile(r"(?<![\w.])(?:if|then|when|implies)(?![\w.=(-])")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+) +\Z")
 _COMPARE = "write '==' to compare"
 # A text in quotes, or space outside it, which has no meaning.
@@ -303,6 +304,9 @@ class _Parser:
                 raise self._error(token, f"an operator is missing: write '{number[1]} * {token.text}...' for a product")
             if number:
                 raise self._error(token, f"number and unit are one word: write '{number[1]}{token.text}'")
+            if found := _CONDITIONAL.search(self._text):
+                advice = "is no word of a statement: write 'not A or B' for 'if A then B'"
+                raise ExpressionError(self._text, *found.span(), advice)
             raise self._error(token, "the statement could end here: write an operator, 'and' or 'or' before it")
         return node
 

@@ -264,7 +264,9 @@ class RunDirectory(OutputDirectory):
             if not found:
                 above = pattern.rpartition("/")[0]
                 there = self.folder.find(f"{above}/*" if above else "*")
-                refused.append((name, f"this run has no {pattern}{name_nearest(pattern, there, 'it has')}"))
+                hint = name_nearest(pattern, there, "it has") if there else ""
+                hint = f": {self._explain_no_captures()}" if above == "pcap" and not there else hint
+                refused.append((name, f"this run has no {pattern}{hint}"))
             elif (folder / name).exists() and not (folder / name).is_symlink():
                 refused.append((name, "a file with this name exists, and is kept"))
             else:
@@ -333,10 +335,12 @@ class RunDirectory(OutputDirectory):
         """Return the captures. Raises MprunError if there are none."""
         found = self.captures()
         if not found:
-            lost = f"its captures were removed: `mprun verify --keep {self.name}` makes them again"
-            why = lost if self.plan().intent.captures else "write `capture: [{host: client}]` in the experiment"
-            raise MprunError(f"{self.path}: no captures: {why}")
+            raise MprunError(f"{self.path}: no captures: {self._explain_no_captures()}")
         return found
+
+    def _explain_no_captures(self) -> str:
+        lost = f"its captures were removed: `mprun verify --keep {self.name}` makes them again"
+        return lost if self.plan().intent.captures else "write `capture: [{host: client}]` in the experiment"
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
         """Yield the name and the content of every table. The content is read from the file only when it is used.

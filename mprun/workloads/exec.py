@@ -8,6 +8,7 @@ files that the entry takes with it. The environment has the same values, and the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -40,6 +41,8 @@ METRICS = {
 }
 
 KEY_LOG = "keys.log"
+# The end of what a program prints that connects to a wrong address, or to a name.
+_NO_ADDRESS = re.compile("refused|resol|not known", re.IGNORECASE)
 # The names by which a host means itself.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -218,13 +221,19 @@ def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
 
 
 def _explain_refused(flow: Flow, outputs: Outputs) -> str:
-    """Return what may be wrong if the command printed that its connection was refused, else nothing."""
+    """Return what may be wrong if the command printed that its connection was refused or a name is no address, else
+    nothing.
+    """
     printed = outputs.log(flow.name, "err").strip() or outputs.log(flow.name, "out").strip()
+    words = _words(flow, "command")
+    is_named = flow.destination in words and not any("{destination}" in word for word in words)
+    if is_named and _NO_ADDRESS.search(printed[-500:]):
+        return f"; '{flow.destination}' is no address in a command: write '{{destination}}'"
     if "refused" not in printed[-500:].lower():
         return ""
     if "server" not in flow.options:
         return "; the entry has no 'server', and nothing listens"
-    if not any("{port}" in word for word in _words(flow, "command")):
+    if not any("{port}" in word for word in words):
         return "; the command does not name the server's port: write '{port}'"
     is_ipv6 = isinstance(flow, AddressedFlow) and ":" in flow.endpoints.destination_address
     every, own = ("'::'", "::1") if is_ipv6 else ("0.0.0.0", "127.0.0.1")

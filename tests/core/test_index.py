@@ -301,6 +301,7 @@ def test_runs_of_sweeps_on_demand(tmp_path: Path) -> None:
         (["bulk.goodput=4mbit..19mbit"], "02"),
         (["not bulk.goodput > 10mbit"], "02"),
         (["bulk.delay < 25ms"], "1"),
+        (["scheduler==default", "bulk.goodput > 1mbit"], "0"),
         (["rate=5mbit"], "02"),
         (["bulk.goodput / rate >= 0.9"], "12"),
         (["count=3"], "3"),
@@ -344,6 +345,21 @@ def test_statements_choose_runs(runs: Path, where: list[str], found: str) -> Non
         (
             "scheduler > 3",
             "--where 'scheduler > 3': at 'scheduler' (character 1): is a text: compare it as in 'scheduler=default'",
+        ),
+        (
+            "scheduler=default and bulk.goodput > 1mbit",
+            "--where 'scheduler=default and bulk.goodput > 1mbit': write --where scheduler=default --where "
+            "'bulk.goodput > 1mbit'",
+        ),
+        (
+            "bulk.goodput > 1mbit and scheduler==default",
+            "--where 'bulk.goodput > 1mbit and scheduler==default': write --where 'bulk.goodput > 1mbit' --where "
+            "scheduler==default",
+        ),
+        (
+            "count == 3 and bulk.goodput > 3",
+            "--where 'count == 3 and bulk.goodput > 3': at '3' (character 31): a rate cannot be compared with a "
+            "number: give the number a unit, as in '36mbit'",
         ),
         (
             "bulk.goodput",

@@ -128,6 +128,24 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
             "not on 127.0.0.1 only",
         ),
         (
+            {"command": ["c", "server", "{port}"], "server": ["s"], "listens": True},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused; 'server' is no address in a command: "
+            "write '{destination}'",
+        ),
+        (
+            {"command": ["c", "server", "{port}"], "server": ["s"], "listens": True},
+            {"bulk.err": "gaierror: Temporary failure in name resolution"},
+            "; the command printed (logs/bulk.err): gaierror: Temporary failure in name resolution; 'server' is no "
+            "address in a command: write '{destination}'",
+        ),
+        (
+            {"command": ["c", "server", "{destination}", "{port}"], "server": ["s"], "listens": True},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused; let the server listen on 0.0.0.0, and "
+            "not on 127.0.0.1 only",
+        ),
+        (
             {},
             {"bulk.err": "connect: Connection refused"},
             "; the command printed (logs/bulk.err): connect: Connection refused; the entry has no 'server', and "

@@ -152,6 +152,16 @@ def test_a_link_without_a_file_names_the_files_that_exist(tmp_path: Path) -> Non
     assert reason == f"this run has no logs/zzzzzzzzzzzzzzzz{list_names([f'logs/{one}' for one in there], 'it has')}"
 
 
+def test_a_link_to_a_capture_that_no_run_has_names_the_key_of_captures(tmp_path: Path) -> None:
+    run = RunDirectory(copy_run(tmp_path))
+    for one in run.path.glob("pcap/*"):
+        one.unlink()
+    _, ((_, removed), (_, missing)) = run.link_into(tmp_path, {"a.pcap": "pcap/a.pcap", "b": "none/b"})
+    assert removed == f"this run has no pcap/a.pcap: {run._explain_no_captures()}"
+    assert "capture" in removed
+    assert missing == "this run has no none/b"
+
+
 def test_a_folder_that_takes_no_results_is_named(tmp_path: Path) -> None:
     record = SweepDirectory(make_sweep(tmp_path)).record
     for make in (lambda: RunDirectory.create(PROC, "a-b", "0" * 64), lambda: SweepDirectory.create(PROC, record, {})):

@@ -164,7 +164,8 @@ class FlowEntry(FileModel):
         "path": "is no key of a flow: flows over one path take the first of the topology, so write that path first; "
         "the metric PATH.rtt is the round-trip time of each idle path",
         "path_manager": "is a setting of hosts: write 'mptcp: {path_manager: ...}' under 'hosts'",
-        "scheduler": "is a setting of hosts: write 'mptcp: {scheduler: ...}' under 'hosts', for the host that sends",
+        "scheduler": "is of MPTCP and QUIC only: for MPTCP write 'mptcp: {scheduler: ...}' under 'hosts', "
+        "for the host that sends",
         **dict.fromkeys(
             ("capture", "expect", "matrix", "plots"), "is of the experiment: write it outside of 'traffic'"
         ),

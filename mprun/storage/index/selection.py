@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
@@ -196,7 +197,12 @@ def _named(text: str) -> Iterator[None]:
     try:
         yield
     except (ExpressionError, UnknownName) as error:
-        advice = "; or give each condition a --where of its own" if " and " in text else ""
+        parts = [part.strip() for part in text.split(" and ")] if "(" not in text and " or " not in text else []
+        # a statement compares no texts
+        if len(parts) > 1 and any((one := parse_condition(part)) and to_value(one[0].value) is None for part in parts):
+            remedy = " ".join(f"--where {shlex.quote(part)}" for part in parts)
+            raise SpecError(f"--where '{text}': write {remedy}") from None
+        advice = ""
         if not set("<>=") & {*text} and " " not in text:
             advice = "; if you wrote '<' or '>', which a shell takes, put the whole condition in quotes"
         if not advice and {"<", ">"}.isdisjoint(text) and " " in text.partition("=")[2].strip():

@@ -62,8 +62,10 @@ def _is_of_run(file: Path) -> bool:
 
 
 def name_near(origin: Path, name: str) -> str:
-    """Return the end of a message about a missing file: a file of its name in the folder of `origin`, the file with
-    the name, or else a file with a like name in its folder, or in a folder below.
+    """Return the end of a message about a missing file, which names the file that may be meant.
+
+    This is a file of the same name beside `origin`, the file with the name. Otherwise it has a like name in the missing
+    file's folder, or the same name in a folder below.
     """
     beside = origin.parent / name
     folder = beside.parent
@@ -162,7 +164,7 @@ def tell_outside(path: Path, given: str, allowed: Permissions = NONE) -> str | N
         if allowed.outside or path.resolve().is_relative_to(folder):
             return None
         beside = (folder / path.name).resolve()
-        if beside.is_relative_to(folder) and beside.is_file():
+        if beside.is_relative_to(folder) and beside.is_file() and beside != Path(given).resolve():
             remedy = f"write '{path.name}', which is there"
     return f"lies outside the folder of {given}: {remedy}, or add --allow-outside"
 

@@ -47,7 +47,9 @@ class Operands(Frozen):
     - statements: the statements across the cells of each side, and whether they held.
     - incomplete: the progress of a sweep that lacks runs.
     - metrics: the definitions of the metrics by name, as far as the inputs of the runs have them.
-    - sources: the directories of the sides; the same sweep twice for its halves.
+    - sources: the directories of the sides; the same sweep twice for its halves. Those of bundles are gone once the
+      files are closed, so all that is shown is read before.
+    - shown: the metrics that the files of sweeps ask to show.
     """
 
     names: tuple[str, str]
@@ -58,12 +60,7 @@ class Operands(Frozen):
     incomplete: tuple[str | None, str | None] = (None, None)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     sources: tuple[ResultDirectory, ...] = ()
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The metrics that the files of sweeps ask to show."""
-        sweeps = [one for one in self.sources if isinstance(one, SweepDirectory)]
-        return tuple(dict.fromkeys(name for one in sweeps for name in one.record.show))
+    shown: tuple[str, ...] = ()
 
     @property
     def unmatched(self) -> list[tuple[Mapping[str, Any], int]]:
@@ -180,7 +177,8 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
     statements = (_statements(one, made[0]), _statements(other, made[1]))
     incomplete = (find_missing(one.record, made[0]), find_missing(other.record, made[1]))
     metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))
-    return Operands(names, (first, second), facts, lines, statements, incomplete, metrics, (one, other))
+    shown = tuple(dict.fromkeys((*one.record.show, *other.record.show)))
+    return Operands(names, (first, second), facts, lines, statements, incomplete, metrics, (one, other), shown)
 
 
 def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
@@ -249,4 +247,4 @@ def _take_apart(sweep: SweepDirectory, words: str, name: str) -> Operands:
     missing = find_missing(sweep.record, made)
     metrics = _define((kept.run, kept.summary) for kept in made)
     sides = (first, second)
-    return Operands(names, sides, facts, [], ({}, {}), (missing, missing), metrics, (sweep, sweep))
+    return Operands(names, sides, facts, [], ({}, {}), (missing, missing), metrics, (sweep, sweep), sweep.record.show)

@@ -333,6 +333,18 @@ def test_no_bundle_takes_the_place_of_another(runs: Path) -> None:
     assert Path("it.zip").read_bytes() == first
 
 
+def test_bundles_are_compared_as_what_they_hold(runs: Path) -> None:
+    """The metrics that a sweep shows were read from its unpacked bundle after it was removed."""
+    sweep = make_sweep(runs).name
+    for source, name in ((FIRST, "run.zip"), (sweep, "sweep.zip")):
+        assert call("bundle", source, "--to", name).exit_code == 0
+        for sides in ((name, source), (source, name)):
+            made = call("compare", *sides)
+            assert (made.exit_code, made.exception) == (0, None)
+            assert "do not clearly differ" in made.stdout
+    assert call("compare", "sweep.zip", "--by", "cc").exit_code == 0
+
+
 def test_figures_are_printed_without_their_pictures(runs: Path) -> None:
     figures = load(FIRST, runs).figures()
     assert figures[0].svg.startswith("<")

@@ -80,7 +80,7 @@ def command(
     from mprun.model.spec import MPTCP_OPTION
     from mprun.questions import faults
     from mprun.runs import runner
-    from mprun.runs.place import choose_place_of
+    from mprun.runs.place import choose_control, choose_place_of
     from mprun.sweeps import execution
 
     if by is not None and action not in ("delay", "duplicate"):
@@ -92,7 +92,7 @@ def command(
     refuse_unknown_metrics([metric] if metric else [], [loaded.spec.experiment])
     place = choose_place_of(loaded.values, "virtual", runs.kernel)
     if control is not None:
-        choose_place_of((), "virtual", control)
+        choose_control(control, place.kernel_name)
     prose.note_unconfined()
     began = time.monotonic()
     with Bar() as bar:

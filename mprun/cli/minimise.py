@@ -50,14 +50,14 @@ def command(
     from mprun.cli.progress import Bar
     from mprun.questions.bisect import read_true_statement
     from mprun.questions.minimise import minimise, write_files
-    from mprun.runs.place import choose_place, find_kernel
+    from mprun.runs.place import choose_control, choose_place, find_kernel
 
     run = find_exact_run(runs.parent, name)
     output.refuse_existing(target)
     statement = read_true_statement(fail_if, run, run.summary())
     kernel = runs.kernel or find_kernel(run.environment())
     place = choose_place("virtual", kernel)
-    passes_on = None if control is None else choose_place("virtual", control)
+    passes_on = None if control is None else choose_control(control, kernel)
 
     def tell(failure: RunFailure | None) -> None:
         click.echo(f"keeps: {plain(failure.text if failure else fail_if)}", err=True)

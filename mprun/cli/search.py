@@ -46,7 +46,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import find_violation
     from mprun.runs import runner
-    from mprun.runs.place import choose_place_of
+    from mprun.runs.place import choose_control, choose_place_of
     from mprun.sweeps import execution, study
 
     output.refuse_existing(target)
@@ -61,6 +61,9 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     asked, inputs = f"{search} {budget}", runner.read_inputs(loaded.sources)
     # a cluster that cannot be used leaves no directory behind
     kernel = choose_place_of(loaded.values, "virtual", runs.kernel).kernel_name
+    for name, changes in search.controls.items():
+        if [*changes] == ["kernel"]:
+            choose_control(str(changes["kernel"]), kernel, f"search.control.{name}")
     kernels = dict.fromkeys((kernel, *(str(one["kernel"]) for one in search.controls.values() if "kernel" in one)))
     cells = [cell for one in kernels for cell in study.make_cells([replace(loaded, values=())], "virtual", one)]
     first = execution.place_cells(cells, "virtual", runs.consent)

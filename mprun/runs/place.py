@@ -95,6 +95,19 @@ def choose_place_of(values: Iterable[tuple[str, Scalar]], engine: EngineChoice, 
     return choose_place(named, str(chosen["kernel"]))
 
 
+def choose_control(name: str, kernel: str, option: str = "--control") -> Place:
+    """Return the place of control runs.
+
+    - kernel: the kernel of the other runs, which must have another name. Its digest may be the same, to test a study.
+    - option: the place in the command or in the file that names the control.
+
+    Raises SpecError for the name of the kernel itself, and as `choose_place`.
+    """
+    if name == kernel:
+        raise SpecError(f"{option}: {name} is the kernel of the other runs too: name another, or give --kernel")
+    return choose_place("virtual", name)
+
+
 def tell_unconfined() -> str | None:
     """Return a warning if this machine cannot keep programs of a run from its files; None if it can."""
     return None if landlock.abi() else f"this machine has {UNCONFINED}"

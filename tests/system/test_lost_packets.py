@@ -187,6 +187,14 @@ def test_equal_kernels_are_separated_by_no_packet(files: Path) -> None:
     assert len(list((files / report["directory"]).glob("runs/*/1"))) == 10
 
 
+def test_the_kernel_itself_is_no_control(files: Path) -> None:
+    """The cells of both kernels had one folder, and the study ended in a traceback."""
+    done = study(files, "--control", "default")
+    refused = "--control: default is the kernel of the other runs too: name another, or give --kernel\n"
+    assert (done.status, done.err) == (2, refused)
+    assert not (files / "runs").exists()
+
+
 def test_packets_can_be_listed_before_they_are_lost(files: Path) -> None:
     done = call("faults", "-t", "topo", "-x", "xp", "--first", "3", "--dry-run", "--json", cwd=files)
     assert done.status == 0, done.err

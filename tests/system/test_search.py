@@ -80,6 +80,14 @@ def test_a_violation_counts_only_if_the_control_passes(mprun: Callable[..., Resu
     assert not (tmp_path / "worst").exists()
 
 
+def test_the_kernel_itself_is_no_control(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "topo.yaml").write_text(TOPOLOGY)
+    (tmp_path / "xp.yaml").write_text(EXPERIMENT.replace("{buffer: 6291456}", "{kernel: default}"))
+    found = mprun("search", "-t", "topo", "-x", "xp", "--budget", "4")
+    refused = "search.control.large: default is the kernel of the other runs too: name another, or give --kernel\n"
+    assert (found.status, found.err) == (2, refused)
+
+
 def test_a_run_without_values_is_told_apart(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """No ping of 98 bytes passes 8 bit/s in time."""
     (tmp_path / "topo.yaml").write_text(TOPOLOGY)

@@ -25,7 +25,7 @@ from mprun.questions.bisect import judge_run
 from mprun.questions.faulted_run import without_numbers
 from mprun.questions.reduction import ValueTree, reduce
 from mprun.runs import runner
-from mprun.runs.place import Place
+from mprun.runs.place import Place, refuse_commands
 from mprun.safety.folder import Folder
 from mprun.statements.expression import Expression
 from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
@@ -245,13 +245,15 @@ def minimise(
     - tell: gets this failure before the first run.
     - control: a place where the files must not fail; None: there is none.
 
-    Raises SpecError if the run did not fail, or if the files do not fail when they are run again.
+    Raises SpecError if the run did not fail, if the user does not consent to its commands, or if the files do not fail
+    when they are run again.
     """
     summary = run.summary()
     failure = None if fail_if is not None else find_failure(summary)
     tell(failure)
     with scratch("mprun-minimise-") as work:
         tree = read_with_seed(run, work)
+        refuse_commands([load(*write_files(tree, work)).spec], consent, place.name)
         oracle = Oracle(place, control, work, failure, fail_if, consent, budget, progress)
         if not oracle.fails(tree):
             # the control runs only after a failure

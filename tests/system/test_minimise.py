@@ -140,6 +140,9 @@ def test_a_failure_that_the_control_kernel_has_too_is_refused(tmp_path: Path) ->
     """The control is the same kernel under its digest."""
     write(tmp_path)
     assert call("-t", "topo", "-x", "xp", cwd=tmp_path).status == 1
+    own = call("minimise", "latest", "--control", "default", cwd=tmp_path)
+    refused = "--control: default is the kernel of the other runs too: name another, or give --kernel\n"
+    assert (own.status, own.err) == (2, refused)
     digest = json.loads(call("kernel", "info", "--json", cwd=tmp_path).out)["digest"]
     done = call("minimise", "latest", "--control", digest, cwd=tmp_path)
     assert done.status == 2, done.out
@@ -147,6 +150,18 @@ def test_a_failure_that_the_control_kernel_has_too_is_refused(tmp_path: Path) ->
     # the commands that it prints name the kernel
     words = ("--fail-if", "upload.goodput < 20mbit", "--budget", "1", "--kernel", digest)
     assert f" --kernel {digest}\n" in call("minimise", "latest", *words, cwd=tmp_path).out
+
+
+def test_commands_of_the_files_need_consent(tmp_path: Path) -> None:
+    """The message was that the files do not show the failure."""
+    flow = "{tool: exec, from: alice, to: server, command: ['false']}"
+    write(tmp_path, experiment=f"version: 1\ntraffic: [{flow}]\n")
+    assert call("-t", "topo", "-x", "xp", "--allow-exec", cwd=tmp_path).status == 1
+    refused = call("minimise", "latest", cwd=tmp_path)
+    assert refused.status == 2
+    assert "runs commands of its own; if you want them, add --allow-exec" in refused.err
+    done = call("minimise", "latest", "--allow-exec", "--budget", "2", "--json", cwd=tmp_path)
+    assert (done.status, json.loads(done.out)["runs"]) == (1, 2)
 
 
 @pytest.mark.parametrize("repeat", ["{seed: 3, vary: [start]}", "{seed: 3, reseed: {at: 1ms, seed: 4}}"])

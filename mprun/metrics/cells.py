@@ -20,7 +20,6 @@ from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
 from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Summary, Symbol
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import (
-    CellRepeat,
     CellSummary,
     CellVerdict,
     Messages,
@@ -127,14 +126,6 @@ def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:
     for n, expectation in enumerate(judged):
         verdicts = [row.summary.expectations[n] for row in rows if len(row.summary.expectations) > n]
         yield CellVerdict(**expectation.bounds, held=sum(one.held for one in verdicts), of=len(rows))
-
-
-def doubt(repeats: Sequence[CellRepeat]) -> list[str]:
-    """Return warnings about the intervals of cells that are shown. repeats: of `sweep.json`."""
-    if not any(repeat.until for repeat in repeats):
-        return []
-    text = "repeated until the interval was narrow: such intervals cover less than stated"
-    return [f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)"]
 
 
 def find_equal(cells: Sequence[SweepCell], rows: Sequence[CellRun]) -> Iterator[str]:

@@ -55,6 +55,11 @@ class CellProgress:
         return all(number in self.ended for number in range(1, self.needed + 1))
 
     @property
+    def has_sufficed(self) -> bool:
+        """True if the interval that `until` names was narrow enough after some number of runs."""
+        return any(self._sufficed(n) for n in range(self.repeat.least, self.repeat.most + 1))
+
+    @property
     def needed(self) -> int:
         """The number of runs that the cell needs, as far as is known."""
         if self.repeat.until is None:

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mprun.errors import MprunError
-from mprun.metrics.cells import INCOMPLETE, doubt, find_equal, find_lacking, judge_across, sum_up, tabulate
+from mprun.metrics.cells import INCOMPLETE, find_equal, find_lacking, judge_across, sum_up, tabulate
+from mprun.metrics.statistics import t_interval
 from mprun.model.cell_run import CellRun
-from mprun.model.sweep_files import RunCounts, SweepRecord, SweepStatus, SweepSummary
+from mprun.model.grouping import gather
+from mprun.model.scalar import spell_values
+from mprun.model.sweep_files import RunCounts, SweepCell, SweepRecord, SweepStatus, SweepSummary
 from mprun.runs.provenance import list_programs
+from mprun.safety.text import name_some
 from mprun.storage.sweep_directory import Kept, SweepDirectory
 from mprun.storage.table import make_frame
 from mprun.sweeps.cell_progress import CellProgress, say_progress, spell_progress
 
 if TYPE_CHECKING:
     import polars
+
+# The largest number of cells that a warning names.
+MOST_WIDE = 5
 
 
 def read_summary(sweep: SweepDirectory) -> SweepSummary:
@@ -69,6 +77,30 @@ def _find_mixed(runs: Iterable[Kept]) -> Iterator[str]:
             yield f"{told}, which may differ for this reason: --new makes all of them again"
 
 
+def _doubt(cells: Sequence[SweepCell], progress: Sequence[CellProgress]) -> Iterator[str]:
+    """Yield warnings about cells that were repeated until an interval was narrow, or up to `max` without that."""
+    if any(one.has_sufficed for one in progress):
+        text = "repeated until the interval was narrow: such intervals cover less than stated"
+        yield f"{text} (of 95 %: 92 % at worst from 5 runs on, 90 % from 3)"
+    wide = (
+        ((one.repeat.until, one.repeat.most), (cell, one))
+        for cell, one in zip(cells, progress, strict=True)
+        if one.repeat.until and one.is_whole and not one.has_sufficed
+    )
+    for (until, most), found in gather(wide).items():
+        asked = f"{until.metric} is not within {until.within * 100:.3g} % of its mean after {most} runs, the 'max'"
+        widths = [_tell_width(cell, one, until.confidence) for cell, one in found]
+        yield f"{asked}: half of the interval is {name_some(widths, MOST_WIDE)}"
+
+
+def _tell_width(cell: SweepCell, progress: CellProgress, confidence: float) -> str:
+    """Return half the width of a cell's interval as a share of its mean, such as `0.03 % (cc=cubic)`."""
+    values = list(progress.values.values())
+    mean = fmean(values) if len(values) > 1 else 0.0
+    width = f"{t_interval(values, confidence).half_width / abs(mean) * 100:.3g} %" if mean else "unknown"
+    return f"{width} ({spell_values(cell.values, ', ')})" if cell.values else width
+
+
 def find_missing(record: SweepRecord, runs: Iterable[CellRun]) -> str | None:
     """Return the progress of an incomplete sweep; None for a complete one."""
     progress = _follow(record, runs)
@@ -104,7 +136,7 @@ def _sum_up(record: SweepRecord, rows: Sequence[Kept]) -> SweepSummary:
         cells=tuple(found),
         statements=tuple(statements),
         warnings=(
-            *doubt([cell.repeat for cell in cells]),
+            *_doubt(cells, progress),
             *find_equal(cells, rows),
             *find_lacking(record.across, cells, rows),
             *_find_mixed(rows),

@@ -21,9 +21,10 @@ from mprun.workloads.tool import PYTHON, Endpoints, kept
 
 _SHELL_SIGNS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 PLACEHOLDERS = ("source", "destination", "port", "files", "inputs")
-# `${name}` and `%{name}` are the syntax of a shell and of other programs.
+# `${name}` is the syntax of a shell, and `%{name}` of other programs.
 _PLACEHOLDER = re.compile(r"(?<![$%{])\{([A-Za-z_]+)\}")
-_VARIABLE = re.compile(rf"(?:^|=)\$\{{?([A-Z][A-Z0-9_]+|{'|'.join(PLACEHOLDERS)})\}}?(?=/|$)")
+# A price such as `$5`, and a regular expression such as `foo$`, are no variables.
+_VARIABLE = re.compile(r"(?:^|=)\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?(?=/|$)")
 # A word after such a program and such an option is a program of its own.
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby)")
 _TAKES_SCRIPT = re.compile(r"-[a-z]*[ce]")
@@ -175,7 +176,8 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool) -> str | None
         return f"'{word}' is a sign of a shell, and none runs this command: write it as in [sh, -c, 'ls | wc -l']"
     if variable := _VARIABLE.search(word):
         own = variable[1].removeprefix("MPRUN_").lower()
-        remedy = f"write '{{{own}}}'" if own in PLACEHOLDERS else "write it as in [sh, -c, 'echo $HOME']"
+        parameter = f", or '{{{{ {variable[1]} }}}}' for a parameter" if variable[1].islower() else ""
+        remedy = f"write '{{{own}}}'" if own in PLACEHOLDERS else f"write it as in [sh, -c, 'echo $HOME']{parameter}"
         return f"'${variable[1]}' is a variable of a shell, and none runs this command: {remedy}"
     for name in _PLACEHOLDER.findall(word):
         if name == "inputs" and not has_files:

@@ -116,7 +116,18 @@ SWEPT = "version: 1\nmatrix: {gap: [50, 100]}"
         ("--home=${HOME}", "'$HOME' is a variable of a shell, and none runs this command: write it as in [sh, -c,"),
         ("{PORT}", "'{PORT}' is no value of a run, and the program gets it as written; known: {source}"),
         ("${port}", "'$port' is a variable of a shell, and none runs this command: write '{port}'"),
-        ("${name}", ""),
+        ("${count}", "'$count' is a variable of a shell, and none runs this command: write it as in [sh, -c, 'echo"),
+        (
+            "--n=$n",
+            "'$n' is a variable of a shell, and none runs this command: write it as in [sh, -c, 'echo $HOME'], or",
+        ),
+        # a price, regular expressions, a path of JSON
+        ("$5", ""),
+        ("US$", ""),
+        ("^foo$", ""),
+        ("foo$|bar$", ""),
+        ("$.name", ""),
+        ("$1", ""),
         ("{Name}", ""),
         # a program of its own
         ("{print $1} {dest}", ""),

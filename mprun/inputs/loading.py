@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
+from operator import eq
 from pathlib import Path, PurePath
 from typing import Generic, TypeVar, cast
 
@@ -28,7 +29,7 @@ from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
 from mprun.inputs.offered_rate import check_bounds, check_rates, find_crossings
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
-from mprun.inputs.search_point import check_names, list_ends
+from mprun.inputs.search_point import check_names, check_repeat, control_values, list_ends
 from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
 from mprun.model.frozen import Frozen
@@ -37,6 +38,7 @@ from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
+from mprun.model.search_space import Search
 from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
 
 # The experiment for a topology without an experiment: no traffic.
@@ -102,10 +104,7 @@ def load(found: FileTrees) -> Loaded:
 
     A matrix whose axes are not all among the parameters is a problem, because it stands for several runs.
     """
-    cells = found.cells()
-    files.refuse_several(found, cells)
-    loaded, _ = _load_first(found, next(iter(cells), ()))
-    return loaded
+    return _load_only(found)[0]
 
 
 @_Reading
@@ -230,7 +229,10 @@ def load_search(found: FileTrees) -> tuple[Loaded, Callable[[Mapping[str, Scalar
     links by name. Axes of a matrix keep the values that they were given. The function raises InputError for values that
     the files cannot have.
     """
-    loaded = load.check(found)
+    loaded, problems = _load_only(found)
+    if problems and found.strict:
+        raise InputError(problems)
+    loaded = replace(loaded, warnings=(*loaded.warnings, *map(str, problems)))
     if loaded.spec.experiment.search is None:
         message = "is missing: write what to vary and which statement to violate (docs/reference/questions/search.md)"
         raise InputError([InputProblem(found.trees[1].name, None, ("search",), message)])
@@ -267,15 +269,33 @@ def load_topology(
     return load(topology, None, parameters, allowed=allowed).spec.topology
 
 
+def _load_only(found: FileTrees) -> tuple[Loaded, list[InputProblem]]:
+    """Check the files of one run as `_load_first` does. Raises InputError for several cells too."""
+    cells = found.cells()
+    files.refuse_several(found, cells)
+    return _load_first(found, next(iter(cells), ()))
+
+
 def _load_first(found: FileTrees, values: CellValues) -> tuple[Loaded, list[InputProblem]]:
     """Check a cell, and what is the same in all cells. Return the warnings of a sweep too. Raises InputError."""
     loaded = _load_advised(found, values)
     warnings = list(files.check_conditions(found, loaded.spec.experiment.across))
     search = loaded.spec.experiment.search
     if search is not None and not found.trees[-1].is_resolved:
-        for position, point in list_ends(search):
-            _load_point(found, values, point, position)
+        warnings += _check_search(found, loaded, search)
     return loaded, warnings
+
+
+def _check_search(found: FileTrees, loaded: Loaded, search: Search) -> Iterator[InputProblem]:
+    """Check the ends of a search. Yield a warning for each control that changes nothing at any of them."""
+    points = list(list_ends(search))
+    specs = [_load_point(found, loaded.values, point, ("search", "vary")).spec for point in points]
+    for name, changes in search.controls.items():
+        path = ("search", "control", name)
+        changed = (_load_point(found, loaded.values, control_values(search, name, one), path).spec for one in points)
+        if all(map(eq, changed, specs)) and "kernel" not in changes:
+            message = "changes nothing: its runs are equal to those that it controls. Give it another value"
+            yield InputProblem(*loaded.locate(path), path, message)
 
 
 def _load_point(found: FileTrees, values: CellValues, point: Mapping[str, Scalar], position: ValuePath) -> Loaded:
@@ -311,6 +331,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
+            check_repeat(action.repeat, last)
     for document in documents:
         document.refuse_empty()
     problems = sort(documents, chain.from_iterable(files.name_parameters(found, one) for one in documents))

@@ -10,9 +10,10 @@ from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
 from mprun.inputs.matrix_cells import PLACES, tell_no_parameter
 from mprun.model.metric import Metric
-from mprun.model.problem import ValuePath, name_nearest, tell_unknown
+from mprun.model.problem import name_nearest, tell_unknown
 from mprun.model.scalar import Scalar
 from mprun.model.search_space import Choice, Floors, Search, SearchAxis
+from mprun.model.spec import Repeat
 from mprun.statements.evaluation import check
 from mprun.statements.expression import ExpressionError, Reference, UnknownName, parse
 
@@ -88,20 +89,23 @@ def _find_name_problem(name: str, parameters: Collection[str], links: Collection
     return None
 
 
-def list_ends(search: Search) -> Iterator[tuple[ValuePath, Mapping[str, Scalar]]]:
-    """Yield points that have each value of each list and both ends of each range, then the controls at the first point.
+def check_repeat(repeat: Repeat, document: Document) -> None:
+    """Record that a file with a search repeats runs."""
+    if repeat.most > 1:
+        message = (
+            "conflicts with 'search', which makes one run at each point: remove 'repeat', or keep only 'seed' in it"
+        )
+        document.refuse(("repeat",), message)
 
-    Each point has the path of its values in the file.
-    """
+
+def list_ends(search: Search) -> Iterator[Mapping[str, Scalar]]:
+    """Yield points that have each value of each list and both ends of each range."""
     values = {
         axis.name: axis.values if isinstance(axis, Choice) else [axis.value_at(share) for share in (0, 1)]
         for axis in search.axes
     }
-    points = [
-        {name: some[n % len(some)] for name, some in values.items()} for n in range(max(map(len, values.values())))
-    ]
-    yield from ((("search", "vary"), point) for point in points)
-    yield from ((("search", "control", name), control_values(search, name, points[0])) for name in search.controls)
+    for n in range(max(map(len, values.values()))):
+        yield {name: some[n % len(some)] for name, some in values.items()}
 
 
 def control_values(search: Search, control: str, point: Mapping[str, Scalar]) -> dict[str, Scalar]:

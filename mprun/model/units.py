@@ -105,6 +105,14 @@ class Quantity(Frozen):
         text = f"{amount // self.units[unit]}{unit}"
         return _say(text) if style == "people" else text
 
+    def find_mistake(self, number: str, unit: str) -> str | None:
+        """Return the problem of a number whose unit people write by mistake; None for another unit."""
+        lower = unit.lower()
+        if lower in self.mistaken:
+            return f"'{unit}' {self.mistaken[lower]}".replace("{number}", number)
+        is_upper = lower in self.units and lower != unit
+        return f"units are in lower case: write '{number}{lower}'" if is_upper else None
+
     @property
     def pattern(self) -> str:
         """A regular expression (ECMA 262) for the JSON Schema."""
@@ -145,11 +153,8 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
         if space:
             raise QuantityError(f"number and unit are one word: write '{number}{unit}'")
         return int(whole + decimals), int(10 ** len(decimals)), unit
-    lower = unit.lower()
-    if lower in kind.mistaken:
-        raise QuantityError(f"'{unit}' {kind.mistaken[lower]}".replace("{number}", number))
-    if lower in kind.units:
-        raise QuantityError(f"units are in lower case: write '{number}{lower}'")
+    if mistake := kind.find_mistake(number, unit):
+        raise QuantityError(mistake)
     raise QuantityError(
         f"no unit '{unit}' for a {kind.noun}: write one of {', '.join(kind.units)}, as in '{kind.example}'"
     )
@@ -289,6 +294,18 @@ def tell_rounding(value: object) -> str | None:
             used = RATE.render(hold_rate(asked))
             return f"'{value}' cannot be set exactly, as tc counts whole bytes per second: {used} is used"
     return None
+
+
+def hold_step(number: Decimal, unit: str) -> Decimal:
+    """Return the number of a computed quantity, rounded to one that a file may have: of whole base units.
+
+    A rate is rounded to one that a link can have.
+    """
+    kinds = (TIME, RATE, VOLUME, _QUEUES["packets"])
+    size = next((kind.units[unit] for kind in kinds if unit in kind.units), NS_PER_S)
+    parts = next(one for one in (NS_PER_S, NS_PER_MS, 1000, 1024, 1) if size % one == 0)
+    step = RATE_STEP if unit in RATE.units else 1
+    return Decimal(round(number * parts / step)) * step / parts
 
 
 def convert(number: Decimal, unit: str, to: str) -> Decimal | None:

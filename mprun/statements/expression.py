@@ -37,6 +37,7 @@ _CONDITION = re.compile(
 _ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=<>].*)")
 _WORDS = ("and", "or", "not")
 _CONDITIONAL = re.compile(r"(?<![\w.])(?:if|then|when|implies)(?![\w.=(-])")
+_UNIT = re.compile("[A-Za-z%][A-Za-z/%]*")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+) +\Z")
 _COMPARE = "write '==' to compare"
 # A text in quotes, or space outside it, which has no meaning.
@@ -287,6 +288,13 @@ class _Token(Frozen):
     unit: str
 
 
+def _find_mistake(number: str, unit: str) -> str | None:
+    """Return the problem of a number whose unit people write by mistake; None for another unit."""
+    exact = [kind for kind, _ in QUANTITIES.values() if unit in kind.mistaken]
+    found = (kind.find_mistake(number, unit) for kind in (*exact, units.RATE, units.TIME))
+    return next(filter(None, found), None)
+
+
 class _Parser:
     """A recursive descent parser with a method for each level of precedence."""
 
@@ -303,7 +311,9 @@ class _Parser:
             if number and is_name:
                 raise self._error(token, f"an operator is missing: write '{number[1]} * {token.text}...' for a product")
             if number:
-                raise self._error(token, f"number and unit are one word: write '{number[1]}{token.text}'")
+                unit = _UNIT.findall(self._text, token.start)[0]
+                message = f"number and unit are one word: write '{number[1]}{unit}'"
+                raise self._error(token, _find_mistake(number[1], unit) or message)
             if found := _CONDITIONAL.search(self._text):
                 advice = "is no word of a statement: write 'not A or B' for 'if A then B'"
                 raise ExpressionError(self._text, *found.span(), advice)
@@ -472,7 +482,7 @@ class _Parser:
         for kind, (base, size) in QUANTITIES.items():
             if unit in base.units:
                 return Literal(token.start, token.end, number * base.units[unit] / size, kind)
-            if unit in base.mistaken:
-                raise self._error(token, f"'{unit}' {base.mistaken[unit]}".replace("{number}", f"{number:g}"))
+        if problem := _find_mistake(token.text.removesuffix(unit), unit):
+            raise self._error(token, problem)
         known = ", ".join([*units.RATE.units, *units.TIME.units, *units.VOLUME.units, "%", "packets"])
         raise self._error(token, f"no unit '{unit}'; units: {known}")

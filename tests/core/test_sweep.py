@@ -160,11 +160,18 @@ def test_one_axis_of_several_that_go_together(
         ("{from: 1mbit, to: 9mbit, step: 4mbit}", ["1mbit", "5mbit", "9mbit"]),
         ("{from: 9mbit, to: 1mbit, step: 4mbit}", ["9mbit", "5mbit", "1mbit"]),
         ("{from: 1mbit, to: 2mbit, steps: 3}", ["1mbit", "1.5mbit", "2mbit"]),
+        ("{from: 10mbit, to: 20mbit, steps: 4}", ["10mbit", "13.333336mbit", "16.666664mbit", "20mbit"]),
         ("{from: 1mbit, to: 100mbit, steps: 5, scale: log}", ["1mbit", "3.16mbit", "10mbit", "31.6mbit", "100mbit"]),
     ],
 )
 def test_ranges(tmp_path: Path, written: str, values: list[str]) -> None:
     assert values_of(make_cells(tmp_path, f"matrix: {{path0.rate: {written}}}\n"), "path0.rate") == values
+
+
+def test_a_range_has_whole_nanoseconds(tmp_path: Path) -> None:
+    """Before, the values between the ends were refused, which nobody had written."""
+    cells = make_cells(tmp_path, "matrix: {path0.delay: {from: 10ms, to: 50ms, steps: 4}}\n")
+    assert values_of(cells, "path0.delay") == ["10ms", "23.333333ms", "36.666667ms", "50ms"]
 
 
 @pytest.mark.parametrize(

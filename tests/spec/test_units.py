@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import get_args
 
 import pytest
@@ -168,3 +169,16 @@ def test_the_agent_reads_the_texts_for_tc_as_the_same_amounts() -> None:
 )
 def test_a_queue_has_a_text_for_people(queue: Queue, read: str) -> None:
     assert render_queue(queue, "people") == read
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "held"),
+    [
+        ("23.3333333333", "ms", "23.333333"), ("13.3333333", "kb", "13.3330078125"), ("21.5", "packets", "22"),
+        ("11.4285714", "mbit", "11.428568"), ("1.333333333333", "min", "1.333333333"),
+        ("0.333333333333", "%", "0.333333333"),
+        ("1.33333333333", "", "1.333333333"), ("1.25", "mb", "1.25"),
+    ],
+)  # fmt: skip
+def test_a_computed_quantity_is_one_of_a_file(number: str, unit: str, held: str) -> None:
+    assert units.hold_step(Decimal(number), unit) == Decimal(held)

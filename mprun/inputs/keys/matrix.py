@@ -12,6 +12,7 @@ from pydantic import Field, WithJsonSchema
 from mprun.inputs.keys.field import Whole
 from mprun.inputs.keys.file_model import FileModel, refuse
 from mprun.model.scalar import Scalar, interpolate, round_digits, spell_number, split_number
+from mprun.model.units import hold_step
 
 ZIP, EXCLUDE = "zip", "exclude"
 MOST_CELLS = 10_000
@@ -46,9 +47,11 @@ class RangeEntry(FileModel):
             raise refuse({("to",): "is the same as 'from': write one value in a list"}, self)
         if self.scale == "log" and min(first, last) <= 0:
             raise refuse({("from",): "has no logarithm: write a value above 0"}, self)
-        numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last))
+        numbers = list(self._step(first, last, unit) if self.step is not None else self._divide(first, last, unit))
         if len(numbers) > MOST_CELLS:
             raise refuse({("step",): f"amounts to more than {MOST_CELLS} values: write a larger one"}, self)
+        if len({*numbers}) < len(numbers):
+            raise refuse({("steps",): "makes equal values, as they are rounded: write fewer steps"}, self)
         return tuple(spell_number(number, unit) for number in numbers)
 
     def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:
@@ -61,13 +64,13 @@ class RangeEntry(FileModel):
         sign = 1 if last > first else -1
         return (first + sign * n * step for n in range(min(int(count), MOST_CELLS) + 1))
 
-    def _divide(self, first: Decimal, last: Decimal) -> Iterator[Decimal]:
+    def _divide(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:
         assert self.steps is not None
         is_log = self.scale == "log"
         yield first
         for n in range(1, self.steps - 1):
             number = interpolate(first, last, Decimal(n) / (self.steps - 1), is_log)
-            yield round_digits(number) if is_log else number.quantize(Decimal("1e-9"))
+            yield hold_step(round_digits(number) if is_log else number, unit)
         yield last
 
     def _read(self, field: str, key: str) -> tuple[Decimal, str]:

@@ -134,7 +134,10 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str]) -> click
             return click.UsageError(f"no option '{option}': write {example} in {place}", context)
     if len(option) == 2 and (longer := sorted(name for name in known if name.startswith(f"--{word}"))):
         return click.UsageError(f"no option '{option}': did you mean {' or '.join(longer)}?", context)
-    return click.NoSuchOption(option, possibilities=[one for one, ratio in ratios.items() if ratio > 0.6], ctx=context)
+    near = [one for one, ratio in ratios.items() if ratio > 0.6]
+    if not near and len(option) > 2 and "-p" in known:
+        return click.UsageError(f"no option '{option}': for a parameter of the files write '-p {word}=VALUE'", context)
+    return click.NoSuchOption(option, possibilities=near, ctx=context)
 
 
 def _find_key(key: str) -> Iterator[tuple[str, str]]:
@@ -195,6 +198,8 @@ def _advise_extra(text: str, command: click.Command, context: click.Context, com
         return f"write '-p {unset[-1].removesuffix('=')}={first}'"
     if columns := context.params.get("columns"):
         return f"write '--columns {','.join([*columns, *text.split()])}'"
+    if "=" in first and any("-p" in one.opts for one in command.params):
+        return f"write '-p {first}'"
     if first in _SENTENCES:
         return _SENTENCES[first]
     parent = str(context.params.get("parent") or "")
@@ -272,7 +277,7 @@ def _advise_action(word: str, known: Sequence[str], commands: Collection[str]) -
     meant = _ACTIONS[word] if _ACTIONS.get(word) in known else find_nearest(word, known)
     if meant is not None:
         return f": did you mean '{meant}'?"
-    return f": `mprun {word}` is a command" if word in commands else list_names(known, "commands")
+    return list_names(known, "commands") + (f"; `mprun {word}` is another" if word in commands else "")
 
 
 def advise_operand(name: str, command: click.Command, metrics: Collection[str]) -> str:

@@ -282,7 +282,7 @@ class FileOptions(Frozen):
         """The parameters by name. Raises SpecError for a text that is not NAME=VALUE."""
         found: dict[str, str] = {}
         for text in self.params:
-            name, _, value = text.partition("=")
+            name, _, value = (part.strip() for part in text.partition("="))
             if not name or not value:
                 other, colon, said = name.partition(":")
                 meant = f"{other}={said.strip()}" if colon and said.strip() else f"{name or 'NAME'}=VALUE"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import SEED
-from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix
+from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix, tell_no_parameter
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree
 from mprun.model.frozen import Frozen
@@ -154,7 +154,9 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
         else:
             names = " or ".join(document.name for document in documents)
             message = f"no parameter '{name}' in {names}{name_nearest(name, found, 'parameters')}"
-            if name.rpartition(".")[2] in PROPERTIES and "." in name:
+            if name.isidentifier():
+                message = tell_no_parameter(name, found, f" in {names}")
+            elif name.rpartition(".")[2] in PROPERTIES and "." in name:
                 message += "; a property of a link is an axis: write 'matrix: {" + name + ": [...]}' to give it here"
             documents[0].add_problem(InputProblem(f"-p {name}", None, (), message))
     return FileParameters({**found, **{name: value for name, value in values if name in found}}, whole)

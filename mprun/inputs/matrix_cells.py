@@ -321,13 +321,13 @@ def _find_name_problem(name: str, value: object, parameters: Collection[str], do
     return None
 
 
-def tell_no_parameter(name: str, parameters: Collection[str]) -> str:
-    """Return the message for a name in an axis or a control that is no parameter of the files."""
+def tell_no_parameter(name: str, parameters: Collection[str], where: str = "") -> str:
+    """Return the message for a name that is no parameter of the files. where: the files, as the message has them."""
     hint = name_nearest(name, parameters, "parameters")
     if not hint.startswith(": did you mean"):
         known = "" if hint.startswith("; there are no") else hint
         hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds{known}"
-    return f"no parameter '{name}'{hint}"
+    return f"no parameter '{name}'{where}{hint}"
 
 
 def lay_over(

@@ -99,6 +99,7 @@ def _name_nearest_file(given: Path) -> str:
         return f": '{given.with_name(longer[0])}' is here: rename it to '{given.with_suffix('.yaml')}'"
     stems = [name.rpartition(".")[0] for name in there]
     near = find_nearest(given.name, there if given.suffix in SUFFIXES else [*stems, *there])
+    near = near or next((one for one in there if Path(one).stem == given.stem), None)
     if near:
         return f": did you mean '{given.with_name(near)}'?"
     for where, others in (("below", sorted(folder.iterdir())), ("above", [folder / ".."])):

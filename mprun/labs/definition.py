@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,7 @@ class _Files(Frozen):
     parameters: Mapping[str, str]
 
     def _command(self, program: str, folder: Path) -> str:
-        topology, experiment = (file.relative_to(folder) for file in (self.topology, self.experiment))
+        topology, experiment = (os.path.relpath(file, folder) for file in (self.topology, self.experiment))
         parameters = [f"-p {name}={value}" for name, value in self.parameters.items()]
         return " ".join([f"{program} -t {topology} -x {experiment}", *parameters])
 
@@ -61,7 +62,7 @@ class Step(_Files):
         return load(self.topology, self.experiment, self.parameters, seed)
 
     def command(self, folder: Path) -> str:
-        """Return the command that a student types in the lab's folder."""
+        """Return the command that a student types in a folder, such as the lab's."""
         command = self._command("mprun", folder)
         return f"{command} --kernel {self.kernel}" if self.kernel else command
 

@@ -174,9 +174,9 @@ def _values_of(text: str) -> list[str]:
 def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
     """Return the newest run of a step in `parent`, and the name of the step. None if no lab fits the name.
 
-    name: `LAB/STEP`, where LAB is a lab's number, name or folder. In the folder of a lab `STEP` suffices. The run must
-    be complete and made from the files and parameters of the lab. Raises SpecError if the lab has no such step, or the
-    step has no such run.
+    name: `LAB/STEP`, where LAB is a lab's number, name or folder. In the folder of a lab or directly below it, `STEP`
+    suffices. The run must be complete and made from the files and parameters of the lab. Raises SpecError if the lab
+    has no such step, or the step has no such run.
     """
     lab = _open(name)
     if lab is None:
@@ -189,7 +189,7 @@ def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
         names = [one.name for one in lab.steps]
         raise SpecError(f"{name}: lab {lab.name} has no step '{wanted}'{name_nearest(wanted, names, 'steps')}")
     folder = name.rpartition("/")[0]
-    command = f"mprun lab run {folder}" if folder else step.command(lab.folder)
+    command = f"mprun lab run {folder}" if folder else step.command(Path().resolve())
     return _find_newest(parent, lab, step, command), step.name
 
 
@@ -202,7 +202,8 @@ def find_near_step(name: str) -> str | None:
 def _open(name: str) -> Lab | None:
     folder, slash, _ = name.rpartition("/")
     if not slash:
-        return read_lab(Path().resolve()) if Path(FILE).is_file() else None
+        here = Path().resolve()
+        return next((read_lab(one) for one in (here, here.parent) if (one / FILE).is_file()), None)
     try:
         return open_lab(folder)
     except SpecError:

@@ -492,6 +492,9 @@ def test_a_step_of_a_lab_names_its_newest_run(tmp_path: Path, monkeypatch: pytes
     shutil.copytree(MADE, tmp_path / "runs" / "tcp")
     told = call("show", "tcp", "-o", str(tmp_path / "runs"), "--json")
     assert json.loads(told.stdout)["directory"].endswith("/tcp")
+    # below it too, and the command is one to type there
+    monkeypatch.chdir(open_lab("02").folder / "reqres")
+    assert "run it with `mprun -t topo -x reqres_rtt`" in str(call("show", "reqres_rtt").exception)
 
 
 def test_a_comparison_of_marks_keeps_its_end() -> None:

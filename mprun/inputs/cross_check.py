@@ -139,6 +139,8 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
             elif asked.protocols and flow.protocol not in asked.protocols:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
+                if noun == "loss" and "retransmits" in owned.offered(name):
+                    hint = f": write '{name}.retransmits', the segments that were sent again, or 'protocol: udp'"
                 notes.refuse(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
             elif what.endswith(".back") and not flow.options.get("bidirectional"):
                 notes.refuse(where, f"flow '{name}' sends in one direction: write 'bidirectional: true' in it")

@@ -42,7 +42,8 @@ from mprun.workloads.tool import OwnedMetrics
 # The metrics that are meant by other words.
 _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("throughput", "bandwidth", "rate", "speed", "bitrate"), ("goodput",)),
-    **dict.fromkeys(("rtt", "latency", "time", "duration"), ("delay.mean", "srtt")),
+    **dict.fromkeys(("rtt", "latency"), ("delay.mean", "srtt")),
+    **dict.fromkeys(("time", "duration"), ("completion.mean", "delay.mean")),
     "retransmits": ("resent",),
     "subflows": ("paths",),
 }

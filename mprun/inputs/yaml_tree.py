@@ -119,6 +119,10 @@ def parse(text: str, name: str) -> Node:
         if number and (pair := _NO_COLON.fullmatch(_line(text, number))):
             message = f"'{pair[0].strip()}' has no colon with a space: write '{pair[1]}: {pair[2].strip()}'"
             raise refusal(name, message, number) from None
+        for at in (number, line_number):
+            if found := _NO_DASH.search(_line(text, at)):
+                message = f"is not YAML: '{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
+                raise refusal(name, message, at) from None
         if number and _line(text, number).lstrip()[:1] in ("{", "["):
             raise refusal(name, "has no '- ', with which each entry of a list begins: write it", number) from None
         if quote := _find_quote(_line(text, line_number).partition(" #")[0]):
@@ -132,8 +136,6 @@ def parse(text: str, name: str) -> Node:
                 f"'{found[1]}' and '{found[2]}' are on one line: write each key on a line of its own, or quote a value "
                 "that holds ': '"
             )
-        elif found := _NO_DASH.search(_line(text, line_number)):
-            problem = f"'{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
         elif "did not find expected" in problem and (dashes := _find_uneven(text, line_number)):
             problem = f"the entries of the list begin at columns {dashes}: indent each '-' alike"
         elif "expected ','" in problem and ";" in _line(text, line_number):
@@ -229,6 +231,10 @@ def clean_keys(root: Node) -> Iterator[InputProblem]:
             elif key.value in kept:
                 first = kept[key.value][0].start_mark.line + 1
                 message = f"repeated key, first on line {first}: remove one of the two"
+                if not node.flow_style and path and isinstance(path[-1], int):
+                    message += ", or begin a new entry with '- '"
+                elif not isinstance(value, ScalarNode) and type(value) is type(kept[key.value][1]):
+                    message += ", or join them"
                 yield problem_at(key, (*path, key.value), message)
             else:
                 if template := _find_unquoted(value):

@@ -191,10 +191,13 @@ class MptcpEntry(FileModel):
 class HostEntry(FileModel):
     """Settings of one host."""
 
-    ELSEWHERE = dict.fromkeys(
-        ("scheduler", "path_manager", "endpoints", "limits"),
-        "is a key of 'mptcp': write it there, as in 'mptcp: {path_manager: fullmesh}'",
-    )
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        key: f"is a key of 'mptcp': write it there, as in 'mptcp: {{{key}: {example}}}'"
+        for key, example in (
+            *(("scheduler", "roundrobin"), ("path_manager", "fullmesh"), ("subflows_per_pair", "2")),
+            *(("endpoints", "[{link: path1, flags: [subflow]}]"), ("limits", "{subflows: 2}")),
+        )
+    }
     mptcp: MptcpEntry | None = Field(None, examples=[{"path_manager": "fullmesh"}])
     """The MPTCP settings of the host."""
     sysctl: dict[Sysctl, SysctlValue] = Field({})
@@ -207,6 +210,9 @@ class HostEntry(FileModel):
 class CaptureEntry(FileModel):
     """A capture on a host, router or switch, of all its interfaces or of one."""
 
+    ELSEWHERE = dict.fromkeys(
+        ("file", "name", "output"), "is no key, as the file has the name of its host or link: remove it"
+    )
     host: Name | None = Field(None, examples=["client"])
     """The host to capture on."""
     node: Name | None = Field(None, examples=["router"])

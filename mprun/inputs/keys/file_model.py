@@ -19,7 +19,7 @@ from dataclasses import fields
 from functools import cache, partial
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -295,7 +295,10 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
     if kind == "extra_forbidden":
         return _say_unknown(path, owner, value)
     if kind == "missing":
-        return f"is missing: write '{write_example(owner, str(path[-1]), partial(_fit, path=path, suggest=suggest))}'"
+        example = write_example(owner, str(path[-1]), partial(_fit, path=path, suggest=suggest))
+        kinds = get_args(wanted) if get_origin(wanted) is Literal else ()
+        others = ", ".join(one for one in kinds if not example.endswith(f": {one}"))
+        return f"is missing: write '{example}'" + (f" (or {others})" if others else "")
     if kind in ("too_short", "too_long"):
         entries = "entry" if context["actual_length"] == 1 else "entries"
         return f"has {context['actual_length']} {entries}: write '{write_example(owner, str(path[-1]))}'"
@@ -327,6 +330,9 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
             if _MANY_DIGITS.fullmatch(value):
                 largest = _find_largest(owner, _key_of(path))
                 return f"{value} is too large: write {'a smaller number' if largest is None else f'{largest} or less'}"
+            single = _key_of(path).removesuffix("s")
+            if single != _key_of(path) and single in fields_of(owner) and _COUNTED.fullmatch(value):
+                return f"'{value}' is not a whole number: did you mean '{single}: {value}'?"
             number = _find_whole(value)
             advice = advice if number is None else f"write {number}"
         if path[-1:] == ("set",) and (state := _SWITCHED.get(str(value), value)) in ("up", "down"):

@@ -22,6 +22,7 @@ _STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9]
 _BOUNDS = {"<": "max", "≤": "max", ">": "min", "≥": "min", "=": "equals"}
 # Words that YAML reads as one text each.
 _WORDS = re.compile(r"[\w./-][\w.:/%=-]*(?:[ ,]+[\w./-][\w.:/%=-]*)*")
+_PAIRS = re.compile(r"\w+=[^\s,=]+(?:[ ,]+\w+=[^\s,=]+)*")
 _MOST_EXAMPLE = 60
 
 
@@ -32,9 +33,13 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
     """
     if isinstance(value, str) and key == "expect":
         return write_bound(value)
+    if isinstance(value, str) and _PAIRS.fullmatch(value):
+        return write_flow(dict(pair.split("=") for pair in re.split("[ ,]+", value)))
     short = "interval: 10s, times: {count}" if is_of_flow and key == "repeat" else _SHORT.get(key)
     if key == "probe" and value is False:
         value = 0
+    if key == "paths" and isinstance(value, str) and not re.fullmatch(r"[A-Za-z][\w-]*", value):
+        return "{rate: 20mbit, rtt: 20ms}"
     if short is None or isinstance(value, list | dict | bool) or value is None or not _fits(key, str(value)):
         return None
     return f"{{{short.format(value=value, count=value if isinstance(value, int) else 5)}}}"
@@ -101,8 +106,9 @@ def advise_mapping(value: object, example: object) -> str | None:
     if isinstance(first, dict) and isinstance(first.get("name"), str):
         rest = {key: below for key, below in first.items() if key != "name"}
         return f"write '{first['name']}: {write_flow(rest)}'"
-    if isinstance(first, dict) and len(first) == 1:
-        return f"remove the '- ' before '{next(iter(first))}'"
+    if isinstance(value, list) and isinstance(first, dict) and len(first) == 1:
+        names = [f"'{next(iter(one))}'" for one in value if isinstance(one, dict) and one]
+        return f"remove the '- ' before {' and '.join(names)}"
     if isinstance(first, str) and len(parts := first.split("=")) == 2:
         return f"write '{parts[0].strip()}: {parts[1].strip()}'"
     if isinstance(first, str) and example is not None:

@@ -24,6 +24,7 @@ from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.pairing import spread_hosts
 from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, OF_QLOG, SAMPLES
+from mprun.inputs.keys.shape import write_bound
 from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
 from mprun.inputs.traffic import read_traffic
@@ -267,7 +268,12 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
         if cells.name != CELLS or not rest:
             axis = axes[0] if axes else "NAME"
             lacks = "" if axes else f"give parameter {axis} its values by 'matrix: {{{axis}: [...]}}', and "
-            example = f"'{CELLS}[{axis}=...].{next(iter(owned), 'bulk')}.goodput', or 'metric' for each run"
+            bound = write_bound(text)
+            if bound and not axes:
+                raise UnknownName(f"is no value of a cell: write '{bound}', which holds for each run")
+            example = (
+                f"'{CELLS}[{axis}=...].{next(iter(owned), 'bulk')}.goodput', or '{bound or 'metric'}' for each run"
+            )
             raise UnknownName(f"is no value of a cell: {lacks}write as in {example}")
         for condition in cells.conditions:
             if condition.key not in axes:

@@ -65,9 +65,7 @@ def test_steps_of_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _offered("packets", "-o", str(tmp_path), "xp_t") == ["xp_tcp"]
 
 
-@pytest.mark.parametrize(
-    "words", [(name,) for name in RUN_COMMANDS] + [("runs", "rm")]
-)
+@pytest.mark.parametrize("words", [(name,) for name in RUN_COMMANDS] + [("runs", "rm")])
 def test_every_command_of_a_run_is_offered_them(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

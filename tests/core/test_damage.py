@@ -55,7 +55,7 @@ def test_a_defect_of_mprun_is_not_told_as_damage_of_a_file(tmp_path: Path, monke
         runner.restore_tables(RunDirectory(run))
 
 
-@pytest.mark.parametrize("words", [("verify",), ("runs", "rerun"), ("runs", "show")])
+@pytest.mark.parametrize("words", [("verify",), ("verify", "--keep"), ("show",)])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_run_is_not_repeated_with_a_traceback(
     seed: int, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

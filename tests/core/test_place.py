@@ -126,13 +126,13 @@ def test_a_matrix_does_not_choose_the_real_engine(configure: Write, tmp_path: Pa
 
 
 def test_a_run_directory_does_not_choose_the_real_engine(tmp_path: Path) -> None:
-    """Before, `runs rerun` obeyed a stranger's environment.json."""
+    """Before, a repetition obeyed a stranger's environment.json."""
     shutil.copytree(RUN, tmp_path / "run")
     environment = json.loads((RUN / "environment.json").read_text())
     (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"engine": "real"}))
-    assert str(call("runs", "rerun", tmp_path / "run").exception) == ASKED
+    assert str(call("verify", "--keep", tmp_path / "run").exception) == ASKED
     with pytest.raises(MachineError, match="no experiment kernel"):
-        raise call("runs", "rerun", tmp_path / "run", "--engine", "virtual").exception or AssertionError
+        raise call("verify", "--keep", tmp_path / "run", "--engine", "virtual").exception or AssertionError
 
 
 @pytest.mark.parametrize("engine", ["reel", "auto", ""])
@@ -141,7 +141,7 @@ def test_an_engine_that_does_not_exist_is_a_fault_of_its_file(engine: str, tmp_p
     environment = json.loads((RUN / "environment.json").read_text())
     (tmp_path / "run" / "environment.json").write_text(json.dumps(environment | {"engine": engine}))
     with pytest.raises(MprunError, match=r"environment\.json") as refused:
-        raise call("runs", "rerun", tmp_path / "run").exception or AssertionError
+        raise call("verify", "--keep", tmp_path / "run").exception or AssertionError
     assert len(str(refused.value).splitlines()) == 1
 
 

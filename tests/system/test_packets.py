@@ -186,7 +186,7 @@ def test_wireshark_with_our_profile_sees_the_same(failing: tuple[Result, dict[st
     (programs / "wireshark").write_text(f'#!/bin/sh\necho "$@" > {said}.new\nmv {said}.new {said}\n')
     (programs / "wireshark").chmod(0o755)
     changes = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    argv = [*COMMAND, "runs", "open", str(run.run), "--profile"]
+    argv = [*COMMAND, "wireshark", str(run.run), "--profile"]
     subprocess.run(argv, env=environment(PATH=f"{programs}:{os.environ['PATH']}", **changes), check=True)
     wait_until(said.exists)
     assert "-C mptcp" in said.read_text()

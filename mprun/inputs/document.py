@@ -273,6 +273,8 @@ class Document:
     def _expand(self, is_wanted: Callable[[str], bool], parameters: FileParameters | None) -> dict[str, object] | None:
         """Return the values of some keys of the file. None as for `plain`."""
         entries = [] if self._root is None else [entry for entry in self._root.value if is_wanted(entry[0].value)]
+        # the limit is that of one reading, and checks read a part again
+        self._nodes = 0
         try:
             plain = {key.value: self._plain(value, (key.value,), parameters) for key, value in entries}
             return None if self._root is None else plain

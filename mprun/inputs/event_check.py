@@ -39,7 +39,6 @@ def check_times(
     if end_ns is None:
         _warn_of_unreached(events, traffic, document)
         return
-    _warn_of_pauses(events, traffic, changes, document)
     when = f"the end of the experiment, {TIME.render(end_ns)}"
     for n, event in enumerate(events):
         entry = event.entry
@@ -56,25 +55,6 @@ def check_times(
             rates = [getattr(one, way).rate_bit_per_s for one in played if entry.at <= one.at_ns < end_ns]
             if {*rates} == {LEAST_LINK_RATE}:
                 document.refuse(("events", n, "trace"), f"lets no packet pass before {when}: its times are in ms")
-
-
-def _warn_of_pauses(
-    events: Sequence[ReadEvent], traffic: Sequence[Flow], changes: Sequence[Change], document: Document
-) -> None:
-    """Warn of events whose link has other values again, or its own, before a flow runs.
-
-    Schedules and traces may begin before the flows, and steps and repetitions may reach into a pause.
-    """
-    spans = find_spans(traffic).values()
-    for n, entry in enumerate(event.entry for event in events):
-        if entry.link is None or entry.schedule or entry.trace or entry.over or entry.every or entry.rebind:
-            continue
-        after = [one.at_ns for one in changes if isinstance(one, LinkChange) and one.link == entry.link]
-        until_ns = min((at for at in after if at > entry.at), default=None)
-        if until_ns is None or any((one.start_ns or 0) < until_ns and (one.end_ns or 0) > entry.at for one in spans):
-            continue
-        pause = f"no flow runs from {TIME.render(entry.at)} to {TIME.render(until_ns)}, when this link changes again"
-        document.warn(("events", n, "at"), f"{pause}: it has no effect; write a time at which a flow runs")
 
 
 def _warn_of_unreached(events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document) -> None:
@@ -97,6 +77,31 @@ def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -
     effect = "this row and all later rows have no effect" if late else "the schedule would have no effect"
     problem = InputProblem(event.file, event.rows[late].line, (), f"is not before {when}: {effect}")
     (document.warnings if late else document.problems)[problem] = None
+
+
+def check_pauses(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:
+    """Warn of an event after which the link has its former values again before a flow runs, if all spans are known.
+
+    Schedules and traces may begin before the flows, and steps and repetitions may reach into a pause.
+    """
+    flows = checked.experiment.traffic
+    if document.tree.is_resolved or find_end(flows) is None:
+        return
+    spans = find_spans(flows).values()
+    for n, entry in enumerate(event.entry for event in events):
+        link = next((one for one in checked.topology.links if one.name == entry.link), None)
+        if link is None or entry.schedule or entry.trace or entry.over or entry.every or entry.rebind:
+            continue
+        states: list[tuple[int, object]] = [(-1, (link.forward, link.reverse, True))]
+        for one in checked.topology.changes:
+            if isinstance(one, LinkChange) and one.link == link.name:
+                states.append((one.at_ns, (one.forward, one.reverse, one.is_up)))
+        before = [state for at_ns, state in states if at_ns < entry.at][-1]
+        until_ns = next((at_ns for at_ns, state in states if at_ns > entry.at and state == before), None)
+        if until_ns is None or any((one.start_ns or 0) < until_ns and (one.end_ns or 0) > entry.at for one in spans):
+            continue
+        pause = f"no flow runs from {TIME.render(entry.at)} to {TIME.render(until_ns)}, when the link is as before"
+        document.warn(("events", n, "at"), f"{pause}: it has no effect; write a time at which a flow runs")
 
 
 def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:

@@ -205,13 +205,19 @@ def check_link_controls(known_paths: FlowPaths, document: Document, notes: Notes
     used = [] if has_chosen(document, "protocol", "tool") else find_crossings(known_paths)
     for host, settings in experiment.hosts.items():
         own = [crossings for flow, crossings in used if host in (flow.source, flow.destination)]
+        # a program may use any path
+        if any(flow.tool == "exec" for flow, _ in used if host in (flow.source, flow.destination)):
+            continue
         crossed = {link for crossings in own for link, _, _ in crossings}
         for link, _ in settings.congestion:
             if own and link not in crossed:
                 message = f"has no effect: no flow of '{host}' crosses '{link}': remove it, or write 'protocol: mptcp'"
                 notes.warn(("hosts", host, "congestion", link), message)
     queues = [way.queue for link in topology.links for way in (link.forward, link.reverse) if way.queue is not None]
-    marks = any(queue.discipline == "dualpi2" or {"ecn", "ce_threshold"} & {*queue.options} for queue in queues)
+    marks = any(
+        queue.discipline in ("dualpi2", "cake") or queue.options.get("ecn") or "ce_threshold" in queue.options
+        for queue in queues
+    )
     for n, flow in enumerate(experiment.traffic if not marks else ()):
         if flow.congestion == "dctcp" and flow.protocol in ("tcp", "mptcp"):
             example = "'queue: {discipline: fq_codel, ce_threshold: 1ms, ecn: true}'"

@@ -99,15 +99,21 @@ def check_directions(
                 message = f"loses no data, as '{name}' sends its data {other}: write {both}"
                 topology.warn((*place, "loss"), message)
     by_name = {link.name: link for link in known_paths.topology.links}
-    for n, link_name, change in changes:
-        for key in ("loss", "rate"):
-            values = getattr(change, key) or ()
-            ways = [way for way, value in zip(WAYS, values, strict=False) if value is not None]
-            if len(ways) == 1 and link_name in by_name:
-                other, name = _find_data(by_name[link_name], used)
-                if other not in (None, *ways):
-                    message = f"is for '{ways[0]}' only, and '{name}' sends its data {other}: write '{other}'"
-                    topology.warn(("events", n, "set", key), f"{message}, or both directions if that is meant")
+    given = [
+        (n, key, by_name[link_name], [way for way, value in zip(WAYS, values, strict=True) if value is not None])
+        for n, link_name, change in changes
+        for key in ("loss", "rate")
+        if link_name in by_name and (values := getattr(change, key)) is not None
+    ]
+    for n, key, link, ways in given:
+        field = "loss" if key == "loss" else "rate_bit_per_s"
+        all_ways = {way for _, one, other_link, own in given if (one, other_link) == (key, link) for way in own}
+        # who gives each direction its own values means it
+        if len(all_ways) == 1 and getattr(link.forward, field) == getattr(link.reverse, field):
+            other, name = _find_data(link, used)
+            if other not in (None, *ways):
+                message = f"is for '{ways[0]}' only, and '{name}' sends its data {other}: write '{other}'"
+                topology.warn(("events", n, "set", key), f"{message}, or both directions if that is meant")
 
 
 def check_marks(
@@ -117,9 +123,11 @@ def check_marks(
     flows = known_paths.experiment.traffic
     queues = ((link, way.queue) for link in known_paths.topology.links for way in (link.forward, link.reverse))
     marking = [link.name for link, queue in queues if queue is not None and queue.options.get("ecn")]
+    if not marking or topology.tree.is_resolved or not flows:
+        return
     written = f"{experiment.part('hosts')}{experiment.part('traffic')}"
-    asks = any(word in written for word in ("tcp_ecn", "dctcp", "'congestion': '{{"))
-    if not marking or asks or topology.tree.is_resolved or not flows:
+    # a parameter may give a control that asks
+    if any(word in written for word in ("tcp_ecn", "dctcp")) or ("congestion" in written and "{{" in written):
         return
     if all(flow.protocol in ("tcp", "mptcp") and flow.tool != "exec" for flow in flows):
         example = f"'hosts: {{{flows[0].source}: {{sysctl: {{net.ipv4.tcp_ecn: 1}}}}}}' in the experiment"

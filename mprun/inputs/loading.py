@@ -203,17 +203,23 @@ def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
 
 
 def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
-    """Yield a warning for each axis of a link that no flow crosses in any cell, if no metric of its path is wanted."""
+    """Yield a warning for each axis of a link that no flow crosses in any cell.
+
+    A metric of a path is measured without a flow, and a program of the user may use any path.
+    """
     experiment = cells[0].spec.experiment
-    asked = f"{experiment.expectations}{experiment.show}{experiment.across}"
+    asked = f"{experiment.expectations}{experiment.show}{experiment.across}{experiment.plots}{experiment.repeat}"
     links = {link.name for link in cells[0].spec.topology.links}
     axes = {name: name.partition(".")[0] for name in dict(cells[0].values) if "." in name}
-    aside = {name: link for name, link in axes.items() if link in links and f"{link}." not in asked}
+    aside = {name: link for name, link in axes.items() if link in links}
     for cell in cells:
-        if not aside or not cell.spec.experiment.traffic:
+        flows = cell.spec.experiment.traffic
+        if not aside or not flows or any(flow.tool == "exec" for flow in flows):
             return
-        used = find_crossings(find_flow_paths(cell.spec.topology, cell.spec.experiment))
-        crossed = {link for _, crossings in used for link, _, _ in crossings}
+        paths = find_flow_paths(cell.spec.topology, cell.spec.experiment)
+        if any(f"{path.name}." in asked for named in paths.named.values() for path in named):
+            return
+        crossed = {link for _, crossings in find_crossings(paths) for link, _, _ in crossings}
         aside = {name: link for name, link in aside.items() if link not in crossed}
     for name, link in aside.items():
         path = ("matrix", name)
@@ -328,6 +334,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
             checked = Spec(network.spec, action)
             cross_check.check_shown_names(checked, axes, last)
             event_check.check_traces(checked, network.events, first)
+            event_check.check_pauses(checked, network.events, first)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)

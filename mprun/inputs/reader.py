@@ -241,12 +241,21 @@ def _warn_of_replaced(
                 f"full here, or make the one value a parameter of {base}"
             )
             yield problem_at(key, (key.value,), message)
-            return
+            break
     names = [[str(entry["name"]) for entry in entries if "name" in entry] for entries in (former, new)]
     lost = [f"'{name}'" for name in names[0] if name not in names[1]]
-    if lost and names[1] and {*names[1]} < {*names[0]}:
+    # entries that are all as they were are a shorter list, and not one for a merge
+    is_changed = not {*map(_spell, above.value)} <= {*map(_spell, below.value)}
+    if is_changed and lost and names[1] and {*names[1]} < {*names[0]}:
         message = (
             f"replaces the {len(below.value)} entries of {base} by {len(above.value)}, without {', '.join(lost)}: "
             f"write all entries here; if that is meant, write a file that does not build on {base}"
         )
         yield problem_at(key, (key.value,), message)
+
+
+def _spell(node: Node) -> str:
+    """Return the values of a node as a text, without their places and the order of keys."""
+    if isinstance(node, MappingNode):
+        return f"{{{', '.join(sorted(f'{key.value}: {_spell(value)}' for key, value in node.value))}}}"
+    return f"[{', '.join(map(_spell, node.value))}]" if isinstance(node, SequenceNode) else repr(node.value)

@@ -16,11 +16,13 @@ import pytest
 from mprun.compile import allocate
 from mprun.compile.planner import queue_warnings
 from mprun.errors import SpecError
+from mprun.inputs.document import Document
 from mprun.inputs.generator import load_own
 from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.experiment import name_link
 from mprun.inputs.loading import Loaded, load, load_cells, load_topology
 from mprun.inputs.parameter import FileParameters
+from mprun.inputs.reader import read
 from mprun.inputs.template import TemplateProblem, multiply
 from mprun.inputs.writer import write_experiment
 from mprun.labs.definition import Step
@@ -749,3 +751,13 @@ def test_a_queue_of_a_bdp_without_a_delay_gets_a_warning(tmp_path: Path, link: s
     spec = _load(tmp_path, topology).spec
     told = [text.partition(":")[0] for text in queue_warnings(spec, allocate(spec))]
     assert told == ["a.queue"] * warns
+
+
+def test_a_part_of_a_large_file_is_read_many_times(tmp_path: Path) -> None:
+    """The limit on values counted all readings of a file together, and many paths with a loss ended in a traceback."""
+    flows = "  - {tool: ping, from: client, to: server, count: 1}\n" * 1000
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{flows}")
+    document = Document(read(tmp_path / "xp", "experiment"))
+    parts = [document.part("traffic") for _ in range(50)]
+    assert all(isinstance(part, list) and len(part) == 1000 for part in parts)
+    assert not document.problems

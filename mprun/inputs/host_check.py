@@ -25,11 +25,13 @@ _OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
 _OF_CLIENTS = ("in-order", "ndiffports")
 
 
-def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is_resolved: bool, notes: Notes) -> None:
+def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document, notes: Notes) -> None:
     """Record problems of endpoints and congestion controls: links elsewhere, and controls that have no effect.
 
-    is_resolved: a run wrote the experiment; earlier versions took a scheduler as sysctl.
+    A parameter may turn the flows round in other runs. In a file that a run wrote, a scheduler may be a sysctl, as in
+    earlier versions.
     """
+    has_choice = has_chosen(document, "reverse", "from", "to")
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
@@ -51,10 +53,10 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
         if manager in _OF_CLIENTS and ends == {(False, True)} and not has_it:
             message = f"has no effect, as '{clients[0]}' opens the connections: write it for '{clients[0]}'"
             notes.warn(("hosts", host, "mptcp", "path_manager"), message)
-        if idle_scheduler := _explain_idle_scheduler(host, experiment):
+        if not has_choice and (idle_scheduler := _explain_idle_scheduler(host, experiment)):
             notes.warn(("hosts", host, "mptcp", "scheduler"), idle_scheduler)
         for name, value in settings.sysctl:
-            if name == "net.mptcp.scheduler" and not is_resolved:
+            if name == "net.mptcp.scheduler" and not document.tree.is_resolved:
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"
                 notes.refuse(("hosts", host, "sysctl", name), message)
             sizes = value.replace(",", " ").split()
@@ -71,8 +73,9 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, is
         for link, _ in settings.congestion:
             check_link(topology, host, link, ("hosts", host, "congestion", link), notes)
         flows = [(n, flow) for n, flow in enumerate(experiment.traffic) if host in (flow.source, flow.destination)]
-        _check_control(host, settings, experiment, [flow for _, flow in flows], notes)
-        _check_buffers(host, settings, experiment, [flow for _, flow in flows], notes)
+        if not has_choice:
+            _check_control(host, settings, experiment, [flow for _, flow in flows], notes)
+            _check_buffers(host, settings, experiment, [flow for _, flow in flows], notes)
         if not settings.congestion:
             continue
         if len(topology.links_at(host)) == 1:

@@ -422,7 +422,7 @@ def _read_action(
         host_check.check_mptcp(paths, notes)
         host_check.check_path_managers(written, paths, notes)
         host_check.check_idle_settings(written, action, document, notes)
-        host_check.check_hosts(network.spec, action, document.tree.is_resolved, notes)
+        host_check.check_hosts(network.spec, action, document, notes)
         host_check.check_link_controls(paths, document, notes)
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)

@@ -384,10 +384,11 @@ def _read_tasks(original: SweepDirectory, how: Reproduction) -> Iterator[tuple[s
     ended = sorted(_ended(original), key=lambda kept: kept.number)
     specs: list[Spec] = []
     for _, alike in groupby(ended, lambda kept: kept.number):
+        asked = len(specs)
         for kept in alike:
             how.progress("reading", len(specs) / len(ended), f"{len(specs)} of {len(ended)} runs")
             specs.append(load(*kept.run.resolved_inputs).spec)
-        refuse_commands(specs, how.consent, how.engine)
+        refuse_commands(specs[asked:], how.consent, how.engine)
     for kept, spec in zip(ended, specs, strict=True):
         name = kept.directory.removeprefix("runs/")
         environment = kept.run.environment()

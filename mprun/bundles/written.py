@@ -16,6 +16,7 @@ from mprun.errors import MprunError, SpecError
 from mprun.inputs import files
 from mprun.inputs.document import Document
 from mprun.inputs.loading import Loaded, load
+from mprun.inputs.named_file import SUFFIXES
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.writer import write_experiment, write_topology
 from mprun.metrics.comparison import differing_lines
@@ -30,7 +31,7 @@ from mprun.sweeps.study import make_cells, make_task
 
 SEED = "--seed"
 # Of topologies and experiments.
-_SUFFIXES = ("", ".yaml", ".yml", ".py")
+_SUFFIXES = ("", *SUFFIXES, ".py")
 
 
 class WrittenFiles(Frozen):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
-from mprun.inputs.offered_rate import find_crossings
+from mprun.inputs.offered_rate import find_used_links
 from mprun.model import metric, spec
 from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, find_areas, find_flow_paths
@@ -212,7 +212,7 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
     """
     topology, experiment = known_paths.topology, known_paths.experiment
     has_choice = has_chosen(document, "protocol", "tool")
-    uses = [] if has_choice or not any(fault.option for fault in experiment.faults) else find_crossings(known_paths)
+    uses = [] if has_choice or not any(fault.option for fault in experiment.faults) else find_used_links(known_paths)
     for n, fault in enumerate(experiment.faults):
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
         if fault.node not in known:
@@ -221,7 +221,7 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
         else:
             check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
         protocols = ("mptcp",) if fault.option == spec.MPTCP_OPTION else ("tcp", "mptcp")
-        flows = [flow for flow, crossings in uses if any(fault.link == link for link, _, _ in crossings)]
+        flows = [flow for flow, links in uses if fault.link in links]
         # a program may open any sockets, and iperf3 has a connection of TCP for control
         tools = ("exec",) if fault.option == spec.MPTCP_OPTION else ("exec", "iperf3")
         has_option = any(flow.protocol in protocols or flow.tool in tools for flow in flows)

@@ -10,9 +10,10 @@ from operator import itemgetter
 
 from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
-from mprun.inputs.offered_rate import find_crossings
+from mprun.inputs.offered_rate import find_used_links
 from mprun.inputs.traffic import expand
 from mprun.model import spec
+from mprun.model.grouping import gather
 from mprun.model.path import find_flow_paths
 from mprun.model.problem import InputProblem
 from mprun.model.span import find_end, find_spans
@@ -87,18 +88,24 @@ def check_pauses(checked: spec.Spec, events: Sequence[ReadEvent], document: Docu
     flows = checked.experiment.traffic
     if document.tree.is_resolved or find_end(flows) is None:
         return
-    spans = find_spans(flows).values()
+    spans = [(one.start_ns or 0, one.end_ns or 0) for one in find_spans(flows).values()]
+    made = (one for one in checked.topology.changes if isinstance(one, LinkChange))
+    later = gather((one.link, (one.at_ns, (one.forward, one.reverse, one.is_up))) for one in made)
+    states = {
+        link.name: [(-1, (link.forward, link.reverse, True)), *later.get(link.name, ())]
+        for link in checked.topology.links
+    }
     for n, entry in enumerate(event.entry for event in events):
-        link = next((one for one in checked.topology.links if one.name == entry.link), None)
-        if link is None or entry.schedule or entry.trace or entry.over or entry.every or entry.rebind:
+        if entry.schedule or entry.trace or entry.over or entry.every or entry.rebind or entry.link not in states:
             continue
-        states: list[tuple[int, object]] = [(-1, (link.forward, link.reverse, True))]
-        for one in checked.topology.changes:
-            if isinstance(one, LinkChange) and one.link == link.name:
-                states.append((one.at_ns, (one.forward, one.reverse, one.is_up)))
-        before = [state for at_ns, state in states if at_ns < entry.at][-1]
-        until_ns = next((at_ns for at_ns, state in states if at_ns > entry.at and state == before), None)
-        if until_ns is None or any((one.start_ns or 0) < until_ns and (one.end_ns or 0) > entry.at for one in spans):
+        next_ns = min((start for start, end in spans if end > entry.at), default=0)
+        # in most experiments a flow runs
+        if next_ns <= entry.at:
+            continue
+        own = states[entry.link]
+        before = [state for at_ns, state in own if at_ns < entry.at][-1]
+        until_ns = next((at_ns for at_ns, state in own if entry.at < at_ns <= next_ns and state == before), None)
+        if until_ns is None:
             continue
         pause = f"no flow runs from {TIME.render(entry.at)} to {TIME.render(until_ns)}, when the link is as before"
         document.warn(("events", n, "at"), f"{pause}: it has no effect; write a time at which a flow runs")
@@ -114,14 +121,13 @@ def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Docu
         return
     flows = checked.experiment.traffic
     spans = find_spans(flows)
-    used = find_crossings(find_flow_paths(checked.topology, checked.experiment))
+    used = find_used_links(find_flow_paths(checked.topology, checked.experiment))
     for n, entry, period_ns in lengths:
         following = [one.entry for one in events if one.entry.link == entry.link and one.entry.at > entry.at]
         if not period_ns or any(one.trace or one.schedule or (one.set and one.set.rate) for one in following):
             continue
         end_ns = entry.at + period_ns
-        own = [flow for flow, crossings in used if any(entry.link == link for link, _, _ in crossings)]
-        ends = [(spans[flow.name].end_ns or 0, flow.name) for flow in own]
+        ends = [(spans[flow.name].end_ns or 0, flow.name) for flow, links in used if entry.link in links]
         last_ns, name = max(ends, key=itemgetter(0), default=(0, ""))
         if last_ns > end_ns:
             end, last = TIME.render(end_ns), TIME.render(last_ns)

@@ -10,7 +10,7 @@ from mprun.inputs.cross_check import FEW, check_link, has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import find_hosts, spread_hosts
-from mprun.inputs.offered_rate import find_crossings
+from mprun.inputs.offered_rate import find_used_links
 from mprun.model import spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, pairs_of
@@ -31,7 +31,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
     A parameter may turn the flows round in other runs. In a file that a run wrote, a scheduler may be a sysctl, as in
     earlier versions.
     """
-    has_choice = has_chosen(document, "reverse", "from", "to")
+    has_choice = bool(experiment.hosts) and has_chosen(document, "reverse", "from", "to")
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
@@ -200,32 +200,21 @@ def check_idle_settings(
 
 
 def check_link_controls(known_paths: FlowPaths, document: Document, notes: Notes) -> None:
-    """Warn of congestion controls for links that no flow of their host crosses, and of dctcp if no queue marks packets.
+    """Warn of congestion controls for links that no flow of their host crosses.
 
-    A parameter may give other protocols in other runs.
+    A parameter may give other protocols in other runs, and a program may use any path.
     """
-    topology, experiment = known_paths.topology, known_paths.experiment
-    used = [] if has_chosen(document, "protocol", "tool") else find_crossings(known_paths)
-    for host, settings in experiment.hosts.items():
-        own = [crossings for flow, crossings in used if host in (flow.source, flow.destination)]
-        # a program may use any path
-        if any(flow.tool == "exec" for flow, _ in used if host in (flow.source, flow.destination)):
-            continue
-        crossed = {link for crossings in own for link, _, _ in crossings}
-        for link, _ in settings.congestion:
-            if own and link not in crossed:
+    controlled = [(host, one.congestion) for host, one in known_paths.experiment.hosts.items() if one.congestion]
+    if not controlled or has_chosen(document, "protocol", "tool"):
+        return
+    used = find_used_links(known_paths)
+    for host, controls in controlled:
+        own = [(flow, links) for flow, links in used if host in (flow.source, flow.destination)]
+        crossed = frozenset[str]().union(*(links for _, links in own))
+        for link, _ in controls if own and not any(flow.tool == "exec" for flow, _ in own) else ():
+            if link not in crossed:
                 message = f"has no effect: no flow of '{host}' crosses '{link}': remove it, or write 'protocol: mptcp'"
                 notes.warn(("hosts", host, "congestion", link), message)
-    queues = [way.queue for link in topology.links for way in (link.forward, link.reverse) if way.queue is not None]
-    marks = any(
-        queue.discipline in ("dualpi2", "cake") or queue.options.get("ecn") or "ce_threshold" in queue.options
-        for queue in queues
-    )
-    for n, flow in enumerate(experiment.traffic if not marks else ()):
-        if flow.congestion == "dctcp" and flow.protocol in ("tcp", "mptcp"):
-            example = "'queue: {discipline: fq_codel, ce_threshold: 1ms, ecn: true}'"
-            message = f"'dctcp' needs marks of ECN, and no queue marks packets: write {example} at the slowest link"
-            notes.warn(("traffic", n, "congestion"), message)
 
 
 def _list_settings(entry: HostEntry) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from mprun.inputs.offered_rate import Crossing, find_crossings
 from mprun.inputs.subnet import check_addresses
 from mprun.model import spec
 from mprun.model.path import FlowPaths
-from mprun.model.problem import ValuePath, tell_unknown
+from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.units import render_ratio
 from mprun.workloads.tool import receiver_of
 
@@ -87,11 +87,11 @@ def check_directions(
     if not (links or changes) or topology.tree.is_resolved or has_chosen(experiment, "reverse", "from", "to"):
         return
     used = find_crossings(known_paths)
-    for link in links:
-        place = places.get(link.name)
-        entry: Any = place and topology.part(str(place[0]))
-        loss = entry[place[1]].get("loss") if place else None
-        if place and isinstance(loss, dict) and {*loss} in ({"forward"}, {"reverse"}):
+    placed = [(link, places[link.name]) for link in links if link.name in places]
+    parts: dict[Any, Any] = {key: topology.part(str(key)) for key in {place[0] for _, place in placed}}
+    for link, place in placed:
+        loss = parts[place[0]][place[1]].get("loss")
+        if isinstance(loss, dict) and {*loss} in ({"forward"}, {"reverse"}):
             ((way, value),) = loss.items()
             other, name = _find_data(link, used)
             if other not in (None, way):
@@ -117,12 +117,25 @@ def check_directions(
 
 
 def check_marks(
-    known_paths: FlowPaths, places: Mapping[str, ValuePath], experiment: Document, topology: Document
+    known_paths: FlowPaths, places: Mapping[str, ValuePath], experiment: Document, topology: Document, notes: Notes
 ) -> None:
-    """Warn of a queue that marks packets of flows with ECN, if no host asks for ECN. Programs may ask for it."""
+    """Warn of a queue that marks packets of flows with ECN if no host asks for ECN, and of dctcp if no queue marks.
+
+    Programs may ask for ECN.
+    """
     flows = known_paths.experiment.traffic
-    queues = ((link, way.queue) for link in known_paths.topology.links for way in (link.forward, link.reverse))
-    marking = [link.name for link, queue in queues if queue is not None and queue.options.get("ecn")]
+    ways = [(link, way.queue) for link in known_paths.topology.links for way in (link.forward, link.reverse)]
+    queues = [(link.name, queue) for link, queue in ways if queue is not None]
+    marks = any(
+        queue.discipline in ("dualpi2", "cake") or queue.options.get("ecn") or "ce_threshold" in queue.options
+        for _, queue in queues
+    )
+    for n, flow in enumerate(flows if not marks else ()):
+        if flow.congestion == "dctcp" and flow.protocol in ("tcp", "mptcp"):
+            example = "'queue: {discipline: fq_codel, ce_threshold: 1ms, ecn: true}'"
+            message = f"'dctcp' needs marks of ECN, and no queue marks packets: write {example} at the slowest link"
+            notes.warn(("traffic", n, "congestion"), message)
+    marking = [name for name, queue in queues if queue.options.get("ecn")]
     if not marking or topology.tree.is_resolved or not flows:
         return
     written = f"{experiment.part('hosts')}{experiment.part('traffic')}"

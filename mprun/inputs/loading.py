@@ -26,7 +26,7 @@ from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.shape import write_statement
 from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
-from mprun.inputs.offered_rate import check_bounds, check_rates, find_crossings
+from mprun.inputs.offered_rate import check_bounds, check_rates, find_used_links
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names, check_repeat, control_values, list_ends
@@ -208,7 +208,9 @@ def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
     A metric of a path is measured without a flow, and a program of the user may use any path.
     """
     experiment = cells[0].spec.experiment
-    asked = f"{experiment.expectations}{experiment.show}{experiment.across}{experiment.plots}{experiment.repeat}"
+    until = experiment.repeat.until
+    asked = [*(one.metric for one in experiment.expectations), *experiment.show, *experiment.across]
+    asked += [*(plot.metric or "" for plot in experiment.plots), until.metric if until else ""]
     links = {link.name for link in cells[0].spec.topology.links}
     axes = {name: name.partition(".")[0] for name in dict(cells[0].values) if "." in name}
     aside = {name: link for name, link in axes.items() if link in links}
@@ -217,9 +219,10 @@ def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
         if not aside or not flows or any(flow.tool == "exec" for flow in flows):
             return
         paths = find_flow_paths(cell.spec.topology, cell.spec.experiment)
-        if any(f"{path.name}." in asked for named in paths.named.values() for path in named):
+        names = {path.name for named in paths.named.values() for path in named}
+        if any(f"{name}." in text for name in names for text in asked):
             return
-        crossed = {link for _, crossings in find_crossings(paths) for link, _, _ in crossings}
+        crossed = frozenset[str]().union(*(links for _, links in find_used_links(paths)))
         aside = {name: link for name, link in aside.items() if link not in crossed}
     for name, link in aside.items():
         path = ("matrix", name)
@@ -427,7 +430,7 @@ def _read_action(
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)
         link_check.check_directions(paths, network.places, network.events, document, topology)
-        link_check.check_marks(paths, network.places, document, topology)
+        link_check.check_marks(paths, network.places, document, topology, notes)
         cross_check.check_tools(paths, notes)
         check_rates(paths, notes)
         check_bounds(paths, notes)

@@ -115,6 +115,11 @@ def find_crossings(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[Crossin
     ]
 
 
+def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[str]]]:
+    """Return each flow with the names of the links that its packets may cross."""
+    return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in find_crossings(known_paths)]
+
+
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
     """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
     taken = Counter[Crossing]()

@@ -245,8 +245,12 @@ def _warn_of_replaced(
     names = [[str(entry["name"]) for entry in entries if "name" in entry] for entries in (former, new)]
     lost = [f"'{name}'" for name in names[0] if name not in names[1]]
     # entries that are all as they were are a shorter list, and not one for a merge
-    is_changed = not {*map(_spell, above.value)} <= {*map(_spell, below.value)}
-    if is_changed and lost and names[1] and {*names[1]} < {*names[0]}:
+    if (
+        lost
+        and names[1]
+        and {*names[1]} < {*names[0]}
+        and not {*map(_spell, above.value)} <= {*map(_spell, below.value)}
+    ):
         message = (
             f"replaces the {len(below.value)} entries of {base} by {len(above.value)}, without {', '.join(lost)}: "
             f"write all entries here; if that is meant, write a file that does not build on {base}"

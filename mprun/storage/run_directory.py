@@ -45,7 +45,7 @@ from mprun.model.run_summary import Summary
 from mprun.safety.folder import Folder, parse_json
 from mprun.storage.damage import damaged
 from mprun.storage.output_directory import INCOMPLETE, OutputDirectory, making_in, point, second_of, take_name
-from mprun.storage.table import read_table, writing
+from mprun.storage.table import read_table, stem, writing
 
 if TYPE_CHECKING:
     import polars
@@ -329,7 +329,7 @@ class RunDirectory(OutputDirectory):
 
     def captures(self) -> dict[str, str]:
         """Return the file of each capture, relative to the run, by the capture's name."""
-        return {_stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
+        return {stem(name): name for name in self.folder.find("pcap/*.pcap") if name.isprintable()}
 
     def need_captures(self) -> dict[str, str]:
         """Return the captures. Raises MprunError if there are none."""
@@ -349,7 +349,7 @@ class RunDirectory(OutputDirectory):
         """
         for name in self.folder.find("tables/*.parquet"):
             if name.isprintable():
-                yield _stem(name), read_table(self.folder, name)
+                yield stem(name), read_table(self.folder, name)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a table; none if the run has no such table. Raises MprunError if a table is damaged."""
@@ -359,7 +359,7 @@ class RunDirectory(OutputDirectory):
     @property
     def has_tables(self) -> bool:
         """True if the run has tables other than those that are made from captures."""
-        return any(_stem(name) not in FROM_CAPTURES for name in self.folder.find("tables/*.parquet"))
+        return any(stem(name) not in FROM_CAPTURES for name in self.folder.find("tables/*.parquet"))
 
     def addresses(self) -> Iterator[tuple[str, str]]:
         """Yield the address and the node of every address of an interface."""
@@ -385,12 +385,8 @@ class RunDirectory(OutputDirectory):
         files = ("logs/*.out", "files/*/*", "products/**/*", "tables/*.parquet")
         for pattern in ("pcap/*.pcap", "summary.json", "calibration.json", "steps.jsonl", *files):
             for name in self.folder.find(pattern):
-                if not (name.endswith(".parquet") and _stem(name) in (*FROM_CAPTURES, KERNEL_LOG)):
+                if not (name.endswith(".parquet") and stem(name) in (*FROM_CAPTURES, KERNEL_LOG)):
                     yield name
-
-
-def _stem(name: str) -> str:
-    return name.rpartition("/")[2].rpartition(".")[0]
 
 
 def list_runs(parent: Path) -> list[RunDirectory]:

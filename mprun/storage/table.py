@@ -89,6 +89,11 @@ def is_of_polars(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("polars", "pyo3_runtime")
 
 
+def stem(name: str) -> str:
+    """Return the name of a table or a capture, without folder and suffix."""
+    return name.rpartition("/")[2].rpartition(".")[0]
+
+
 def read_table(folder: Folder, name: str) -> polars.LazyFrame:
     """Return a table, checked against its form. The content is read from the file only when it is used.
 
@@ -96,7 +101,7 @@ def read_table(folder: Folder, name: str) -> polars.LazyFrame:
     """
     try:
         with folder.open(name) as file:
-            return open_table(file, Path(name).stem, folder.size(name))
+            return open_table(file, stem(name), folder.size(name))
     except ValueError as error:
         remedy = f"remove {folder.path / 'tables'}: `mprun show` makes again what it held"
         raise damaged(folder.path / name, plain(error)[:200], remedy) from None

@@ -12,10 +12,10 @@ from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.model.grouping import gather
 from mprun.model.intent import AddressedFlow, Intent
-from mprun.model.metric import SYMBOLS, find_owned
+from mprun.model.metric import SYMBOLS, Metric, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
-from mprun.reports.metrics import choose_main, find_repeated, format_bound, order_metrics, paths_of
+from mprun.reports.metrics import choose_main, find_repeated, format_bound
 from mprun.safety.text import printable
 from mprun.storage.run_directory import RunDirectory
 
@@ -35,13 +35,10 @@ def show_summary(
 
     Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
-    from mprun.workloads.tool import OwnedMetrics
-
     expected = gather((verdict.metric, verdict) for verdict in summary.expectations)
     intent = _read_intent(run)
     flows = intent.traffic if intent else ()
-    owned = OwnedMetrics(flows)
-    metrics = order_metrics(summary.metrics, owned, paths_of(intent) if intent else ())
+    metrics = summary.metrics
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
     known = [name for name in metrics if name not in out or name in expected]
@@ -50,7 +47,7 @@ def show_summary(
     unmeasured = [name for name in expected if name not in metrics]
     names = [*names, *unmeasured]
     wanted = [*(metrics if show_all else ()), *unmeasured]
-    found = {name: defined[0] for name in wanted if (defined := find_owned(name, owned))}
+    found = _find_meanings(wanted, flows) if wanted else {}
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
@@ -81,6 +78,14 @@ def show_summary(
         click.echo(prose.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {spelling.spell_path(run.path)}")
+
+
+def _find_meanings(names: Sequence[str], flows: Sequence[AddressedFlow]) -> dict[str, Metric]:
+    """Return the metrics of these names that the tools know, which are slow to import."""
+    from mprun.workloads.tool import OwnedMetrics
+
+    owned = OwnedMetrics(flows)
+    return {name: defined[0] for name in names if (defined := find_owned(name, owned))}
 
 
 def _read_intent(run: RunDirectory) -> Intent | None:

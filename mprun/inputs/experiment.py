@@ -23,7 +23,6 @@ from mprun.inputs.keys.experiment import (
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.pairing import spread_hosts
-from mprun.inputs.keys.plot import CAPTURES, METRICS_OF, OF_QLOG, SAMPLES
 from mprun.inputs.keys.shape import write_bound
 from mprun.inputs.matrix_cells import list_axes
 from mprun.inputs.search_point import read_search
@@ -31,6 +30,7 @@ from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
 from mprun.model.grouping import gather
 from mprun.model.metric import Metric
+from mprun.model.plot_form import CAPTURES, METRICS_OF, OF_QLOG, SAMPLES
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
 from mprun.model.trace_event_name import event_of, is_recorded

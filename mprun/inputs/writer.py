@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.inputs.reader import RESOLVED
 from mprun.model import metric, spec, units
 from mprun.model.discipline import LOSS_MODELS, OPTIONS
+from mprun.model.plot_form import FORMS, TABLE_FORMS
 from mprun.workloads.tool import OwnedMetrics, tool_of
 
 # The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.

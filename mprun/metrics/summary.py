@@ -25,9 +25,11 @@ from mprun.metrics.series import FlowConnections, tabulate
 from mprun.metrics.shortfall import explain_shortfall
 from mprun.metrics.trace_event_tables import tabulate_trace
 from mprun.model.frozen import Frozen
-from mprun.model.intent import AddressedFlow
+from mprun.model.intent import AddressedFlow, Intent
+from mprun.model.metric import TOTAL, metrics_of
 from mprun.model.run_summary import Summary
 from mprun.safety.text import make_printable
+from mprun.workloads.tool import OwnedMetrics
 
 if TYPE_CHECKING:
     import polars
@@ -84,7 +86,7 @@ def measure(evidence: Evidence) -> Measured:
         engine=evidence.engine,
         complete=agent.complete,
         seed=intent.seed,
-        metrics=found.metrics,
+        metrics=order_metrics(found.metrics, intent),
         expectations=verdicts,
         errors=tuple(found.errors),
         failures=tuple(found.failures),
@@ -101,6 +103,26 @@ def measure(evidence: Evidence) -> Measured:
         **tabulate_trace(evidence.observation.trace, intent.nodes),
     }
     return Measured(make_printable(summary), tables, found.accounts)
+
+
+def order_metrics(metrics: SummaryMetrics, intent: Intent) -> SummaryMetrics:
+    """Return metrics in reading order: paths, then flows and groups in the experiment's order, then sums.
+
+    The metrics of a flow have the order of its tool.
+    """
+    owned = OwnedMetrics(intent.traffic)
+    owners = {name: n for n, name in enumerate(owned, 1)}
+    places = {path: n for n, path in enumerate(intent.path_links)}
+
+    def order(name: str) -> tuple[int, int, int]:
+        owner, _, what = name.partition(".")
+        known = list(metrics_of(owner, owned))
+        stem = what if what in known else what.rpartition(".")[0]
+        rank = known.index(stem) if stem in known else len(known)
+        place = max(places.get(owner, -1), places.get(what.rpartition(".")[2], -1))
+        return owners.get(owner, len(owners) + 1 if owner == TOTAL else 0), rank, place
+
+    return {name: metrics[name] for name in sorted(metrics, key=order)}
 
 
 def _group(flows: Sequence[AddressedFlow]) -> dict[str, tuple[str, ...]]:

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mprun.model.grouping import gather
-from mprun.model.metric import OF_FLOWS, OF_PATH, TOTAL, Metrics, find_metric, metrics_of
+from mprun.model.metric import OF_FLOWS, OF_PATH, find_metric
 from mprun.model.units import factor_of, format_measured
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import load
 
 if TYPE_CHECKING:
-    from mprun.model.intent import Intent
     from mprun.model.run_summary import MetricValue
     from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
 
@@ -161,31 +160,3 @@ def find_repeated(metrics: Mapping[str, MetricValue]) -> set[str]:
         if requests is not None and requests.value == 1 and statistic in STATISTICS and f"{stem}.mean" in metrics:
             found.add(name)
     return found
-
-
-def paths_of(intent: Intent) -> dict[str, Sequence[str]]:
-    """Return the links of each path of all flows, in the order of the network."""
-    paths = {path.name: path.links for flow in intent.traffic for path in flow.paths}
-    order = {link.name: n for n, link in enumerate(intent.links)}
-    return dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
-
-
-def order_metrics(
-    metrics: Mapping[str, MetricValue], owned: Mapping[str, Metrics], paths: Iterable[str]
-) -> dict[str, MetricValue]:
-    """Return a run's metrics in reading order: paths, then flows and groups in the experiment's order, then sums.
-
-    The metrics of a flow have the order of its tool. owned: the metrics of flows and groups. paths: in their order.
-    """
-    owners = {name: n for n, name in enumerate(owned, 1)}
-    places = {path: n for n, path in enumerate(paths)}
-
-    def order(name: str) -> tuple[int, int, int]:
-        owner, _, what = name.partition(".")
-        known = list(metrics_of(owner, owned))
-        stem = what if what in known else what.rpartition(".")[0]
-        rank = known.index(stem) if stem in known else len(known)
-        place = max(places.get(owner, -1), places.get(what.rpartition(".")[2], -1))
-        return owners.get(owner, len(owners) + 1 if owner == TOTAL else 0), rank, place
-
-    return {name: metrics[name] for name in sorted(metrics, key=order)}

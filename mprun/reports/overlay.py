@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy
 
-from mprun.inputs.keys.plot import FORMS
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
+from mprun.model.plot_form import FORMS
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData

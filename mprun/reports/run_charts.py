@@ -16,7 +16,6 @@ from mprun.model.intent import AddressedFlow, Intent
 from mprun.model.spec import Direction, LinkChange, Plot, Rebinding, TopologySpec
 from mprun.model.wording import say_change
 from mprun.reports.figure import MOST_NUMBERS, Chart, Mark
-from mprun.reports.metrics import paths_of
 from mprun.reports.run_data import NS, AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run
 from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RunDirectory
@@ -44,7 +43,7 @@ def read_data(run: RunDirectory) -> RunData:
     return RunData(
         tables=dict(run.tables()),
         flows=[flow.name for flow in flows],
-        paths=paths_of(intent),
+        paths=intent.path_links,
         marks=tuple(marks_of(intent)),
         groups={flow.name: flow.group for flow in flows if flow.group is not None},
         background=frozenset(flow.name for flow in flows if flow.background),

@@ -16,12 +16,12 @@ from typing import Any
 
 import polars as pl
 
-from mprun.inputs.keys.plot import FORMS, TABLE_FORMS
 from mprun.kernel.trace_event_format import ENDS, HOST, TIME
 from mprun.metrics.connection import FLAG_BYTES
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES
+from mprun.model.plot_form import FORMS, TABLE_FORMS
 from mprun.model.problem import list_names, name_nearest
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of

@@ -6,7 +6,7 @@ A report is made only from the files of the run, so it can be made again. Equal 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
 from mprun.model.spec import Spec
 from mprun.model.units import format_measured
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
-from mprun.reports.metrics import find_repeated, format_bound, order_metrics
+from mprun.reports.metrics import find_repeated, format_bound
 from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
@@ -71,7 +71,7 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
         problems=list(_problems(summary)),
         pictures=gallery.pictures,
         notes=notes,
-        grids=list(_grids(spec, summary.metrics, evidence.paths)),
+        grids=list(_grids(spec, summary.metrics)),
         facts=list(_facts(run, plan, summary)),
         repeat=_commands(run),
         inputs=run.inputs(),
@@ -126,7 +126,7 @@ def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
     yield from found[:MOST_TILES]
 
 
-def _grids(spec: Spec, metrics: Mapping[str, MetricValue], all_paths: Iterable[str]) -> Iterator[Grid]:
+def _grids(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Grid]:
     """Yield the tables: of each flow or group, of its paths, and the round-trip times of all paths.
 
     Flows of a group are left out, because there may be hundreds. They are in the summary.
@@ -136,7 +136,6 @@ def _grids(spec: Spec, metrics: Mapping[str, MetricValue], all_paths: Iterable[s
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
     repeated = find_repeated(metrics)
     metrics = {name: metric for name, metric in metrics.items() if name not in repeated}
-    metrics = order_metrics(metrics, owned, all_paths)
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
     others: list[PageRow] = []
     for owner in owners:

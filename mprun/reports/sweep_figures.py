@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mprun.inputs.keys.plot import choose_form
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
 from mprun.model.frozen import Frozen
 from mprun.model.metric import PASSED, SYMBOLS
+from mprun.model.plot_form import choose_form
 from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
 from mprun.model.sweep_files import CellSummary, Statistic

@@ -139,9 +139,9 @@ class Folder:
         """Write a text file, completely or not at all."""
         self.write_bytes(name, text.encode())
 
-    def write_json(self, name: str, value: object) -> None:
-        """Write a JSON file, completely or not at all."""
-        self.write_text(name, json.dumps(value, indent=1, sort_keys=True) + "\n")
+    def write_json(self, name: str, value: object, sort: bool = True) -> None:
+        """Write a JSON file, completely or not at all. sort: order the keys of mappings by name."""
+        self.write_text(name, json.dumps(value, indent=1, sort_keys=sort) + "\n")
 
     def create(self, name: str) -> BinaryIO:
         """Open a new file for writing. Raises FileExistsError if anything has the name, a link included."""

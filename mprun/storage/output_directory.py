@@ -138,8 +138,8 @@ class OutputDirectory:
         return {one.partition("/")[2]: printable(self.folder.read_text(one)) for one in names}
 
     def write_summary(self, summary: Summary | SweepSummary) -> None:
-        """Write `summary.json`, completely or not at all."""
-        self.folder.write_json("summary.json", summary.to_json())
+        """Write `summary.json`, completely or not at all. Its metrics keep their order, which is for readers."""
+        self.folder.write_json("summary.json", summary.to_json(), sort=False)
 
     def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
         """Write each table as `tables/<name>.parquet`, completely or not at all.

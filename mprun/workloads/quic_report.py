@@ -23,6 +23,9 @@ _LATE = (
     ": tquic forgets a PATH_CHALLENGE that is not answered within 50 ms, as on a path with a longer round trip: write "
     "'stack: noq' (docs/quic.md)"
 )
+# The end of what a client says if its time was over, and what is known of it.
+_STALLED = "the connection stalled"
+_TIME_OVER = "its time was over, and a longer 'timeout' gives it more"
 _SHORT = ": the transfer was over too soon to use it, so transfer more data"
 _LITTLE_LEFT = ": transfer more data, so that more is left to send when the path becomes usable"
 
@@ -69,7 +72,9 @@ def read_report(lines: Iterable[str], zero_ns: int) -> ClientReport:
 def explain(standard_error: str) -> str:
     """Return the reason why a client ended, from its standard error."""
     said = standard_error.strip().splitlines()
-    return strip_name(said[-1]) if said else "it ended without any output"
+    reason = strip_name(said[-1]) if said else "it ended without any output"
+    # the client does not know whether data arrived up to the end of its time
+    return reason.removesuffix(_STALLED) + _TIME_OVER if reason.endswith(_STALLED) else reason
 
 
 def strip_name(line: str) -> str:

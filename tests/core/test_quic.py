@@ -223,6 +223,13 @@ def test_a_stalled_connection_is_an_error_in_words() -> None:
     assert "completion" not in result.values
 
 
+def test_a_client_whose_time_was_over_blames_no_connection() -> None:
+    """Its data may have arrived at the full rate of its path."""
+    said = "mprun-quic: 0 of 1 requests done after 5 s, 5860553 bytes of the next: the connection stalled\n"
+    told = "0 of 1 requests done after 5 s, 5860553 bytes of the next: its time was over, and a longer 'timeout' gives"
+    assert quic.parse(flow(), Left(output("path-lost"), said)).error == f"{told} it more"
+
+
 def test_a_path_without_an_answer_is_a_failure_with_its_cause() -> None:
     result = quic.parse(flow(response_bytes=10_485_760), Left(output("path-silent")))
     assert result.error is None

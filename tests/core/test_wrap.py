@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mprun.cli import prose
 from mprun.cli.show_run import show_summary
+from mprun.metrics.summary import order_metrics
 from mprun.storage.run_directory import RunDirectory
 from tests.hostile import RUN
+
+# the order of the metrics of iperf3
+READING_ORDER = ["bulk.goodput", "bulk.bytes", "bulk.retransmits"]
 
 
 @pytest.mark.parametrize("value", ["61.124 ms", "5 Mbit/s", "3 %", "12 kB"])
@@ -33,16 +39,21 @@ def test_a_text_in_a_pipe_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {len(line) <= 100 for line in prose.wrap("word " * 50, "").splitlines()} == {True}
 
 
-def test_the_order_of_metrics_and_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_of_a_run_has_its_metrics_in_reading_order(tmp_path: Path) -> None:
+    ran = RunDirectory(RUN)
+    summary, intent = ran.summary(), ran.plan().intent
+    backwards = dict(sorted(summary.metrics.items(), reverse=True))
+    ordered = order_metrics(backwards, intent)
+    assert [name for name in ordered if name.startswith("bulk.")][:3] == READING_ORDER
+    assert len(ordered) == len(backwards)
+    RunDirectory(tmp_path).write_summary(summary._replace(metrics=ordered))
+    assert list(RunDirectory(tmp_path).summary().metrics) == list(ordered)
+
+
+def test_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:
     run = RunDirectory(RUN)
-    summary = run.summary()._replace(errors=("bad:\na.c:1: error:\n    4 | x",))
-    backwards = summary._replace(metrics=dict(reversed([*summary.metrics.items()])))
-    show_summary(summary, run, True)
-    shown = capsys.readouterr().out
-    # the end of a run has the metrics as they were measured, and `mprun show` those of the file
-    show_summary(backwards, run, True)
-    assert capsys.readouterr().out == shown
-    assert "  error: bad:\n    a.c:1: error:\n        4 | x\n" in shown
+    show_summary(run.summary()._replace(errors=("bad:\na.c:1: error:\n    4 | x",)), run, True)
+    assert "  error: bad:\n    a.c:1: error:\n        4 | x\n" in capsys.readouterr().out
 
 
 def test_a_middlebox_in_an_error_is_not_told_again(capsys: pytest.CaptureFixture[str]) -> None:

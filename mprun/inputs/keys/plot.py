@@ -1,56 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of `plots`: the figures of a report, and the forms that fit each series."""
+"""The entries of `plots`: the figures of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mprun.inputs.keys.field import Name, Width
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
-from mprun.model.axis import read_axis
 from mprun.model.metric import PASSED
-from mprun.model.scalar import Scalar
-from mprun.model.spec import Plot, PlotForm, SampleKind, SeriesName
+from mprun.model.plot_form import FORMS, METRIC_FORMS, TABLE_FORMS
+from mprun.model.spec import PlotForm, SeriesName
 
-# The forms of each series. The first is the default.
-FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
-    "rate": ("stack", "step"),
-    "goodput": ("step",),
-    "rtt": ("line",),
-    "cwnd": ("line",),
-    "in_flight": ("line",),
-    "queue": ("line",),
-    "interfaces": ("step",),
-    "link_rate": ("step",),
-    "delay": ("cdf", "points"),
-    "completion": ("cdf", "points"),
-    "buffer": ("line",),
-    "quality": ("step",),
-    "sequence": ("points",),
-    "one_way_delay": ("points", "cdf"),
-}
-# The samples that a series needs. Sockets are always sampled.
-SAMPLES: Mapping[SeriesName, SampleKind] = {"queue": "queues", "interfaces": "interfaces"}
-# The series of a QUIC flow that its qlog has.
-OF_QLOG: Sequence[SeriesName] = ("rate", "rtt", "cwnd", "in_flight")
-# The number of nodes whose captures a series needs.
-CAPTURES: Mapping[SeriesName, int] = {"sequence": 1, "one_way_delay": 2}
-# The metrics of which flows with such a figure have one.
-METRICS_OF: Mapping[SeriesName, tuple[str, ...]] = {
-    "goodput": ("goodput",),
-    "delay": ("delay.mean", "rtt"),
-    "completion": ("completion.mean",),
-    "buffer": ("chunks",),
-    "quality": ("chunks",),
-}
-# The forms of a metric over cells. By default numbers make lines, and names make bars.
-METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")
 _OF_METRICS = ("over", "by", "facet", "log")
-# The forms of a column of a user's own table.
-TABLE_FORMS: tuple[PlotForm, ...] = ("line", "points", "step")
 # A text in a figure, on one line.
 DisplayName = Annotated[str, Field(min_length=1, max_length=60)]
 
@@ -135,11 +99,3 @@ class PlotEntry(FileModel):
             fitting = tuple(form for form in fitting if form != "box")
         if self.form is not None and self.form not in fitting:
             yield "form", f"'{self.form}' does not fit here: write {' or '.join(fitting)}"
-
-
-def choose_form(plot: Plot, values: Sequence[Scalar]) -> PlotForm:
-    """The form of a plot of a metric without `form`. values: the values of the axis `over`."""
-    if read_axis(values) is None:
-        return "bar"
-    # two points make a line only on a logarithmic scale
-    return "line" if len(values) > 2 or "x" in plot.log else "bar"

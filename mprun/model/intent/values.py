@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from mprun.model import spec
@@ -114,6 +114,13 @@ class Intent(Frozen):
     def host(self, name: str) -> spec.HostSpec:
         """The settings of a host, as far as the experiment gives any."""
         return self.hosts.get(name) or spec.HostSpec()
+
+    @property
+    def path_links(self) -> dict[str, Sequence[str]]:
+        """The links of each path of all flows, in the order of the network."""
+        paths = {path.name: path.links for flow in self.traffic for path in flow.paths}
+        order = {link.name: n for n, link in enumerate(self.links)}
+        return dict(sorted(paths.items(), key=lambda item: min((order.get(link, 0) for link in item[1]), default=0)))
 
     def mptcp_of(self, host: str) -> spec.Mptcp:
         """A host's MPTCP settings."""

@@ -163,7 +163,8 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
         offered = flow.options.get(RATE)
         paths = known_paths.of(flow)
         start_ns = spans[flow.name].start_ns
-        if not isinstance(offered, int) or not paths:
+        # a flow to its own host has a problem already
+        if not isinstance(offered, int) or not paths or flow.source == flow.destination:
             continue
         rate = offered * int(str(flow.options.get("parallel", 1)))
         used = tuple(used_paths(flow.protocol, paths))

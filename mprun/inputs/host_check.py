@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from mprun.inputs.cross_check import FEW, check_link, has_chosen, list_mappings
 from mprun.inputs.document import Document
@@ -21,8 +22,15 @@ from mprun.workloads.tool import receiver_of
 # The sysctls that act on what a host sends: its congestion control, and when a subflow counts as stale.
 _CONTROL = "net.ipv4.tcp_congestion_control"
 _OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
-# The path managers that open subflows only for a connection that their own host opened.
-_OF_CLIENTS = ("in-order", "ndiffports")
+_MANAGER = attrgetter("path_manager")
+# The protocols whose flows a sysctl acts on, by the beginning of its name. QUIC, and the SCTP of the tool `sctp`, are
+# programs that send over UDP.
+_OF_PROTOCOLS = {
+    "net.ipv4.tcp_": ("tcp", "mptcp"),
+    "net.ipv4.udp_": ("udp",),
+    "net.mptcp.": ("mptcp",),
+    "net.sctp.": ("sctp",),
+}
 
 
 def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, document: Document, notes: Notes) -> None:
@@ -48,11 +56,14 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
             message = f"is 0, so that '{host}' opens no further subflow: write a larger number, or remove it"
             notes.warn(("hosts", host, "mptcp", "limits", "subflows"), message)
         clients = [flow.source for flow in experiment.traffic if flow.protocol == "mptcp" and flow.destination == host]
+        of_client = [one for one in map(experiment.mptcp_of, clients) if one.is_in_user_space]
         manager = settings.mptcp.path_manager
-        has_it = any(experiment.mptcp_of(client).path_manager == manager for client in clients)
-        if manager in _OF_CLIENTS and ends == {(False, True)} and not has_it:
-            message = f"has no effect, as '{clients[0]}' opens the connections: write it for '{clients[0]}'"
-            notes.warn(("hosts", host, "mptcp", "path_manager"), message)
+        if settings.mptcp.is_in_user_space and ends == {(False, True)} and manager not in map(_MANAGER, of_client):
+            key, effect = ("path_manager", "has no effect")
+            if manager == "fullmesh":
+                key, effect = ("subflows_per_pair", "opens nothing and announces no address")
+            message = f"{effect}, as '{clients[0]}' opens the connections: write it for '{clients[0]}'"
+            notes.warn(("hosts", host, "mptcp", key), message)
         if not has_choice and (idle_scheduler := _explain_idle_scheduler(host, experiment)):
             notes.warn(("hosts", host, "mptcp", "scheduler"), idle_scheduler)
         for name, value in settings.sysctl:
@@ -169,61 +180,81 @@ def _find_receivers(host: str, flows: Sequence[spec.Flow]) -> list[str]:
 def check_idle_settings(
     written: Mapping[str, HostEntry], experiment: spec.ExperimentSpec, document: Document, notes: Notes
 ) -> None:
-    """Warn of hosts with a path manager or a sysctl that no flow uses. A parameter may make flows use it in other runs.
+    """Warn of settings and trace events of a protocol that no flow has. A parameter may give it to flows in other runs.
 
     `written`: the hosts of the file.
     """
     if has_chosen(document, "protocol", "tool"):
         return
     is_written = any("congestion" in flow for _, flow in list_mappings(document.part("traffic")))
-    for key, entry in written.items():
-        hosts = find_hosts(key, list(experiment.hosts))
-        flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & {*hosts}]
-        protocols = {flow.protocol for flow in flows}
+    settings: list[tuple[str, str, ValuePath, tuple[str, ...], set[str]]] = [
+        (f" of '{key}'", "acts on", ("hosts", key, *path), protocols, {*find_hosts(key, list(experiment.hosts))})
+        for key, entry in written.items()
+        for path, protocols in _list_settings(entry)
+    ]
+    ends = {end for flow in experiment.traffic for end in (flow.source, flow.destination)}
+    settings += [("", "records", path, protocols, ends) for path, protocols in _list_trace_events(experiment)]
+    for whose, does, path, protocols, hosts in settings:
+        flows = [flow for flow in experiment.traffic if {flow.source, flow.destination} & hosts]
+        carried = {"udp" if flow.protocol == "quic" or flow.tool == "sctp" else flow.protocol for flow in flows}
         # a program may open sockets by itself
-        if not flows or any(flow.tool == "exec" for flow in flows):
+        if not flows or any(flow.tool == "exec" for flow in flows) or not carried.isdisjoint(protocols):
             continue
-        for path in _list_settings(entry):
-            is_of_tcp = path[-1].startswith("net.ipv4.tcp_")
-            if "mptcp" in protocols or (is_of_tcp and "tcp" in protocols):
-                continue
-            write = "write 'protocol: mptcp' for one, or " if "tcp" in protocols else ""
-            over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
-            own = {_CONTROL: "congestion", "scheduler": "scheduler"}.get(path[-1])
-            if own and over_quic and not (own == "congestion" and is_written):
-                write = f"write '{own}' of '{over_quic[0]}' in its place, or "
-            # whose control connection is TCP
-            has_control = is_of_tcp and any(flow.tool == "iperf3" for flow in flows)
-            effect = "acts on iperf3's control connection alone" if has_control else "has no effect"
-            message = f"{effect}: no flow of '{key}' is over {'TCP or ' if is_of_tcp else ''}MPTCP; {write}remove it"
-            notes.warn(("hosts", key, *path), message)
+        write = "write 'protocol: mptcp' for one, or " if "tcp" in carried and "mptcp" in protocols else ""
+        over_quic = [flow.name for flow in flows if flow.protocol == "quic"]
+        own = {_CONTROL: "congestion", "scheduler": "scheduler"}.get(str(path[-1]))
+        if own and over_quic and not (own == "congestion" and is_written):
+            write = f"write '{own}' of '{over_quic[0]}' in its place, or "
+        # whose control connection is TCP
+        has_control = "tcp" in protocols and any(flow.tool == "iperf3" for flow in flows)
+        effect = f"{does} iperf3's control connection alone" if has_control else "has no effect"
+        titles = " or ".join(map(str.upper, protocols))
+        titles = f"the kernel's {titles}" if protocols == ("sctp",) else titles
+        notes.warn(path, f"{effect}: no flow{whose} is over {titles}; {write}remove it")
 
 
-def check_link_controls(known_paths: FlowPaths, document: Document, notes: Notes) -> None:
-    """Warn of congestion controls for links that no flow of their host crosses.
+def check_link_settings(known_paths: FlowPaths, document: Document, notes: Notes) -> None:
+    """Warn of congestion controls and endpoints of links that no flow of their host crosses.
 
     A parameter may give other protocols in other runs, and a program may use any path.
     """
-    controlled = [(host, one.congestion) for host, one in known_paths.experiment.hosts.items() if one.congestion]
-    if not controlled or has_chosen(document, "protocol", "tool"):
+    hosts = {host: one for host, one in known_paths.experiment.hosts.items() if one.congestion or one.mptcp.endpoints}
+    if not hosts or has_chosen(document, "protocol", "tool"):
         return
     used = find_used_links(known_paths)
-    for host, controls in controlled:
+    for host, settings in hosts.items():
         own = [(flow, links) for flow, links in used if host in (flow.source, flow.destination)]
+        has_mptcp = any(flow.protocol == "mptcp" for flow, _ in own)
         crossed = frozenset[str]().union(*(links for _, links in own))
-        for link, _ in controls if own and not any(flow.tool == "exec" for flow, _ in own) else ():
+        if not own or any(flow.tool == "exec" for flow, _ in own):
+            continue
+        places: list[tuple[ValuePath, str]] = [(("congestion", link), link) for link, _ in settings.congestion]
+        for n, endpoint in enumerate(settings.mptcp.endpoints if has_mptcp else ()):
+            places.append((("mptcp", "endpoints", n, "link"), endpoint.link))
+        for key, link in places:
             if link not in crossed:
-                message = f"has no effect: no flow of '{host}' crosses '{link}': remove it, or write 'protocol: mptcp'"
-                notes.warn(("hosts", host, "congestion", link), message)
+                write = "" if has_mptcp else ", or write 'protocol: mptcp'"
+                message = f"has no effect: no flow of '{host}' crosses '{link}': remove it{write}"
+                notes.warn(("hosts", host, *key), message)
 
 
-def _list_settings(entry: HostEntry) -> Iterator[tuple[str, str]]:
-    """Yield the keys of the settings of a host that act on MPTCP only, or on TCP and MPTCP."""
-    if entry.mptcp is not None and entry.mptcp.path_manager != "default":
-        yield "mptcp", "path_manager"
-    if entry.mptcp is not None and entry.mptcp.scheduler != DEFAULT_SCHEDULER:
-        yield "mptcp", "scheduler"
-    yield from (("sysctl", name) for name in entry.sysctl if name.startswith(("net.ipv4.tcp_", "net.mptcp.")))
+def _list_settings(entry: HostEntry) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Yield the keys of the settings of a host that act on some protocols only, with these protocols."""
+    mptcp = entry.mptcp
+    if mptcp is not None:
+        given = {"path_manager": mptcp.path_manager != "default", "scheduler": mptcp.scheduler != DEFAULT_SCHEDULER}
+        given |= {"endpoints": bool(mptcp.endpoints), "limits": mptcp.limits is not None}
+        yield from ((("mptcp", key), ("mptcp",)) for key, is_given in given.items() if is_given)
+    for name in entry.sysctl:
+        yield from ((("sysctl", name), of) for begin, of in _OF_PROTOCOLS.items() if name.startswith(begin))
+
+
+def _list_trace_events(experiment: spec.ExperimentSpec) -> Iterator[tuple[ValuePath, tuple[str, ...]]]:
+    """Yield the trace events of an experiment that flows over some protocols only have, with these protocols."""
+    for n, name in enumerate(experiment.tracepoints):
+        system = name.partition(":")[0]
+        if system in ("tcp", "mptcp", "sctp"):
+            yield ("tracepoints", n), ("tcp", "mptcp") if system == "tcp" else (system,)
 
 
 def check_mptcp(known_paths: FlowPaths, notes: Notes) -> None:

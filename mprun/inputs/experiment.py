@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mprun.errors import SpecError
+from mprun.inputs.cross_check import has_chosen
 from mprun.inputs.document import Document, Spread
 from mprun.inputs.keys.experiment import (
     DEFAULT_PROBE_PINGS,
@@ -32,7 +33,7 @@ from mprun.model.grouping import gather
 from mprun.model.metric import Metric
 from mprun.model.plot_form import CAPTURES, METRICS_OF, OF_QLOG, SAMPLES
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
-from mprun.model.spec import Expectation, ExperimentSpec, HostSpec, Mptcp, Plot, Reseed
+from mprun.model.spec import Expectation, ExperimentSpec, Flow, HostSpec, Mptcp, Plot, Reseed, SeriesName
 from mprun.model.trace_event_name import event_of, is_recorded
 from mprun.model.units import QuantityError
 from mprun.statements.evaluation import check as check_statement
@@ -114,9 +115,14 @@ def read_experiment(
             names = " or ".join(f"'{name}'" for name in of_flows)
             document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
         shown = [flow for flow in flows if plot.flow in (None, flow.name, flow.group)]
-        is_unlogged = bool(shown) and all(one.protocol == "quic" and not one.options.get("qlog") for one in shown)
-        if plot.series in OF_QLOG and is_unlogged:
-            document.warn(("plots", n, "series"), f"has nothing to show: write 'qlog: true' in flow '{shown[0].name}'")
+        if plot.series in OF_QLOG and shown and not any(_has_series(flow, plot.series) for flow in shown):
+            over_quic = next((flow.name for flow in shown if flow.protocol == "quic"), None)
+            protocols = "QUIC" if plot.series == "in_flight" else "TCP, MPTCP or QUIC"
+            message = (
+                f"write 'qlog: true' in flow '{over_quic}'" if over_quic else f"no flow is over {protocols}; remove it"
+            )
+            if over_quic or not has_chosen(document, "protocol", "tool"):
+                document.warn(("plots", n, "series"), f"has nothing to show: {message}")
         ends = CAPTURES.get(plot.series or "rate", 0)
         has_qlog = plot.series == "sequence" and "quic" in {flow.protocol for flow in flows}
         if len({entry.capture().node for entry in file.capture}) < ends and not has_qlog:
@@ -165,6 +171,12 @@ def read_experiment(
         search=None if file.search is None else read_search(file.search, partial(_metric_of, owned=owned), document),
     )
     return experiment, file.hosts, Spread(document, {"traffic": origins, "expect": list(expectations)})
+
+
+def _has_series(flow: Flow, series: SeriesName | None) -> bool:
+    """Return True if a flow may have one of the series of QUIC. A program may open any sockets."""
+    has_sockets = flow.tool == "exec" or flow.protocol in ("tcp", "mptcp")
+    return bool(flow.options.get("qlog")) or (has_sockets and series != "in_flight")
 
 
 def _take_sound(

@@ -18,6 +18,7 @@ from mprun.inputs.generators import GENERATORS
 from mprun.inputs.keys.field import name_all
 from mprun.inputs.keys.file_model import check, fields_of, salvage
 from mprun.inputs.keys.impairment import spread_directions
+from mprun.inputs.keys.link import LinkProperties
 from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
@@ -84,8 +85,8 @@ def read_topology(values: Mapping[str, object], document: Document, lay_over: La
 
 
 def _warn_of_properties(values: Mapping[str, object], document: Document) -> None:
-    """Warn of each rate that is rounded to one that a link can have, of each queue of one packet, and of each link that
-    has a delay or a rate in one direction only.
+    """Warn of each rate that is rounded to one that a link can have, of each queue of one packet, of each profile whose
+    values are all replaced, and of each link that has a delay or a rate in one direction only.
 
     An event leaves the value of the other direction as it is.
     """
@@ -94,7 +95,13 @@ def _warn_of_properties(values: Mapping[str, object], document: Document) -> Non
             for position, value in spread_directions((*path, key), entry.get(key)):
                 if message := tell(value):
                     document.warn(position, message)
-        if path[:1] == ("events",) or "profile" in entry or document.tree.is_resolved:
+        if path[:1] == ("events",) or document.tree.is_resolved:
+            continue
+        if "profile" in entry:
+            link = salvage(LinkProperties, {key: entry[key] for key in fields_of(LinkProperties) if key in entry})
+            if link is not None and link.has_idle_profile():
+                message = "changes nothing, as the other keys of the link replace all its values: remove it, or them"
+                document.warn((*path, "profile"), message)
             continue
         for key, without in (("delay", "has none"), ("rate", "is as fast as the machine")):
             both = entry.get(key)

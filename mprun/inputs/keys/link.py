@@ -180,6 +180,10 @@ class LinkProperties(DirectionProperties):
         """Return the link forward and reverse, with the values of its profile."""
         return self.over(PROFILES[self.profile].directions if self.profile else (Direction(), Direction()))
 
+    def has_idle_profile(self) -> bool:
+        """Return True if the other keys replace all values of the profile."""
+        return self.profile is not None and self.directions() == self.over((Direction(), Direction()))
+
     def join(
         self, name: str, ends: tuple[str, str], addresses: tuple[str | None, str | None] = (None, None)
     ) -> LinkSpec:

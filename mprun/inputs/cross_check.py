@@ -208,20 +208,24 @@ def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec,
 def check_faults(known_paths: FlowPaths, document: Document) -> None:
     """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere.
 
-    Warn of faults of a packet that is dropped, and of options that no flow over the link sends.
+    Warn of faults on links that no flow crosses, of a packet that is dropped, and of options that no flow there sends.
     """
     topology, experiment = known_paths.topology, known_paths.experiment
-    has_choice = has_chosen(document, "protocol", "tool")
-    uses = [] if has_choice or not any(fault.option for fault in experiment.faults) else find_used_links(known_paths)
+    has_choice = has_chosen(document, "protocol", "tool", "from", "to")
+    uses = [] if has_choice or not experiment.faults else find_used_links(known_paths)
+    is_known = bool(uses) and not any(flow.tool == "exec" for flow, _ in uses)
     for n, fault in enumerate(experiment.faults):
         known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
+        flows = [flow for flow, links in uses if fault.link in links]
+        # 0 stands for no packet
+        is_idle = is_known and fault.packet > 0 and not flows
         if fault.node not in known:
             message = f"no host or router '{fault.node}' in this topology{name_nearest(fault.node, known, 'it has')}"
             document.refuse(("faults", n, "node"), message)
-        else:
-            check_link(topology, fault.node, fault.link, ("faults", n, "link"), document)
+        elif check_link(topology, fault.node, fault.link, ("faults", n, "link"), document) and is_idle:
+            message = f"has no effect: no flow crosses '{fault.link}': name another link, or remove the fault"
+            document.warn(("faults", n, "link"), message)
         protocols = ("mptcp",) if fault.option == spec.MPTCP_OPTION else ("tcp", "mptcp")
-        flows = [flow for flow, links in uses if fault.link in links]
         # a program may open any sockets, and iperf3 has a connection of TCP for control
         tools = ("exec",) if fault.option == spec.MPTCP_OPTION else ("exec", "iperf3")
         has_option = any(flow.protocol in protocols or flow.tool in tools for flow in flows)
@@ -255,6 +259,7 @@ def check_end(experiment: spec.ExperimentSpec, document: Document) -> None:
 def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
     """Warn of names in figures that no path, flow, node, link, axis or value has. Tables have names of their own."""
     topology, experiment = checked.topology, checked.experiment
+    _check_link_rates(checked, document)
     if not any(plot.names for plot in experiment.plots):
         return
     paths = find_flow_paths(topology, experiment)
@@ -267,6 +272,17 @@ def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], 
             if name not in known and name.partition(".")[0] not in known:
                 message = f"no path, flow, metric, axis or value has this name{name_nearest(name, known, 'names')}"
                 document.warn(("plots", n, "names", name), message)
+
+
+def _check_link_rates(checked: spec.Spec, document: Document) -> None:
+    """Warn of figures of rates of links if no rate changes."""
+    rates = {link.name: (link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s) for link in checked.topology.links}
+    changes = [one for one in checked.topology.changes if isinstance(one, spec.LinkChange)]
+    if all((one.forward.rate_bit_per_s, one.reverse.rate_bit_per_s) == rates[one.link] for one in changes):
+        for n, plot in enumerate(checked.experiment.plots):
+            if plot.series == "link_rate":
+                message = "has nothing to show: no event changes the rate of a link; remove it"
+                document.warn(("plots", n, "series"), message)
 
 
 def has_chosen(document: Document, *keys: str) -> bool:

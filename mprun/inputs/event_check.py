@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
-from mprun.inputs.offered_rate import find_used_links
+from mprun.inputs.offered_rate import find_joining_links, find_used_links
 from mprun.inputs.traffic import expand
 from mprun.model import spec
 from mprun.model.grouping import gather
-from mprun.model.path import find_flow_paths
+from mprun.model.path import FlowPaths, find_flow_paths
 from mprun.model.problem import InputProblem
 from mprun.model.span import find_end, find_spans
 from mprun.model.spec import (
@@ -109,6 +110,26 @@ def check_pauses(checked: spec.Spec, events: Sequence[ReadEvent], document: Docu
             continue
         pause = f"no flow runs from {TIME.render(entry.at)} to {TIME.render(until_ns)}, when the link is as before"
         document.warn(("events", n, "at"), f"{pause}: it has no effect; write a time at which a flow runs")
+
+
+def check_places(known_paths: FlowPaths, events: Sequence[ReadEvent], experiment: Document, document: Document) -> None:
+    """Warn of events at links that no flow can cross. A parameter or the seed may choose other hosts in other runs.
+
+    Flows over another protocol could cross any link between their hosts: an experiment with TCP may be for comparison.
+    """
+    flows = known_paths.experiment.traffic
+    is_chosen = has_chosen(experiment, "from", "to") or any(
+        "pairs" in entry for _, entry in list_mappings(experiment.part("traffic"))
+    )
+    if not (events and flows) or document.tree.is_resolved or is_chosen or any(flow.tool == "exec" for flow in flows):
+        return
+    joining = find_joining_links(known_paths)
+    known = {link.name for link in known_paths.topology.links} - joining
+    for n, entry in enumerate(event.entry for event in events):
+        key, link = ("address", entry.address) if entry.link is None else ("link", entry.link)
+        if link in known and not document.is_filled(("events", n, key)):
+            message = f"has no effect: '{link}' is on no path between the hosts of a flow: name another link"
+            document.warn(("events", n, key), f"{message}, or remove the event")
 
 
 def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:

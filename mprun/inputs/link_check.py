@@ -10,7 +10,7 @@ from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
 from mprun.inputs.keys.shape import write_flow
-from mprun.inputs.offered_rate import Crossing, find_crossings
+from mprun.inputs.offered_rate import Crossing, find_crossings, has_equal_ways
 from mprun.inputs.subnet import check_addresses
 from mprun.model import spec
 from mprun.model.path import FlowPaths
@@ -47,7 +47,7 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind]
 
 
 def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], document: Document) -> None:
-    """Warn of nodes without any link, of hosts whose links are all backups, and of long bad states.
+    """Warn of nodes without any link, of backups that have no effect, of long bad states, and of `ecmp` without choice.
 
     places: the path of each link in the file, by its name.
     """
@@ -62,6 +62,13 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
             if len(own) > 1:
                 message = f"all links of '{name}' are backups, so they are used like normal links: remove one 'backup'"
             document.warn((*places.get(own[0].name, _GENERATOR), "backup"), message)
+    inner = {places.get(link.name, _GENERATOR): link for link in reversed(topology.links) if link.backup}
+    for place, link in inner.items():
+        if "host" not in map(topology.nodes.get, link.ends):
+            message = f"has no effect, as '{link.name}' ends at no host: write it at the link of a host, or remove it"
+            document.warn((*place, "backup"), message)
+    if topology.ecmp and not document.is_filled(("ecmp",)) and not has_equal_ways(topology):
+        document.warn(("ecmp",), "has no effect: no router has several ways of equal length to a host: remove it")
     for link in topology.links:
         losses = [one.mean for one in (link.forward.loss, link.reverse.loss) if isinstance(one, spec.GilbertElliott)]
         if (lost := max(losses, default=0.0)) > 1 / 2:

@@ -120,6 +120,30 @@ def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[str]]]
     return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in find_crossings(known_paths)]
 
 
+def find_joining_links(known_paths: FlowPaths) -> frozenset[str]:
+    """Return the names of the links on all paths between the hosts of flows, over whatever protocol."""
+    network = _Network(known_paths.topology)
+    ways = (
+        network.find_ways((source, path.first_link), (destination, path.last_link), path.family)
+        for (source, destination), paths in known_paths.named.items()
+        for path in paths
+    )
+    return frozenset(link for crossings in ways for link, _, _ in crossings)
+
+
+def has_equal_ways(topology: TopologySpec) -> bool:
+    """Return True if a router may choose among several links on the ways with the fewest routers to a host."""
+    network = _Network(topology)
+    return any(
+        network.is_choosing(router, (host, link.name), family)
+        for host, kind in topology.nodes.items()
+        for link in topology.links_at(host)
+        for family in topology.families_of(link)
+        for router, other in topology.nodes.items()
+        if kind == "host" and other == "router"
+    )
+
+
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
     """Warn of streams that offer too much together. told: the entries with a warning, to which this adds."""
     taken = Counter[Crossing]()
@@ -240,6 +264,13 @@ class _Network:
         }
         fewest = min(routers.values(), default=0)
         return frozenset(crossing for crossing, count in routers.items() if count == fewest)
+
+    def is_choosing(self, router: str, end: PathEnd, family: Family) -> bool:
+        """Return True if several links of a router begin ways with the fewest routers to an interface of a host."""
+        counts = self._counted(end, family)
+        links = [self._links[name] for name in (*self._between[family], end[1])]
+        beyond = [b for link in links for a, b in (link.ends, link.ends[::-1]) if a == router and b in counts]
+        return router in counts and sum(counts[node] < counts[router] for node in beyond) > 1
 
     def _count_routers(self, begin: PathEnd, family: Family) -> dict[str, int]:
         """Return the fewest routers on the way to each node, with the node itself."""

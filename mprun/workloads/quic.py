@@ -116,6 +116,8 @@ class Entry(own_program.AttachedEntry):
         if self.streams > self.requests:
             remedy = f"write 'requests: {self.streams}' or more"
             yield "streams", f"is more than 'requests', and each request has one stream: {remedy}"
+        if self.think_ns and self.requests == 1:
+            yield "think", "has no effect with a single request: write 'requests: 20', or remove it"
 
     def _find_reconnection_problems(self) -> Iterator[KeyProblem]:
         """Yield the problems of keys if each request has a connection of its own."""

@@ -12,6 +12,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
+from mprun.cli.progress import Bar
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
 from mprun.questions import baseline
@@ -87,7 +88,6 @@ def _measure(
     path: Path, files: options.FileOptions, runs: options.RunOptions, asked: Sequence[str], is_check: bool = False
 ) -> dict[str, str]:
     """Run once, and return the lines of the baseline at a path."""
-    from mprun.cli.progress import Bar
     from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.loading import load
     from mprun.runs import runner

@@ -13,6 +13,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, show_table
+from mprun.cli.progress import Bar
 from mprun.errors import MprunError
 from mprun.model.metric import SYMBOLS, relative_change
 from mprun.model.units import find_prefix
@@ -68,7 +69,6 @@ def command(
     Without --good and --bad, only the tree as it is now is tested. The exit status is then 0 (good), 1 (bad)
     or 125 (skip), as `git bisect run` expects. Errors have the status 128, which ends the search.
     """
-    from mprun.cli.progress import Bar
     from mprun.inputs.loading import load
     from mprun.questions import bisect as question
     from mprun.questions.bisect import Experiment, test

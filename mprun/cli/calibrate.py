@@ -11,6 +11,7 @@ import click
 
 from mprun.cli import options
 from mprun.cli.output import emit, mark
+from mprun.cli.progress import Bar
 
 if TYPE_CHECKING:
     from mprun.metrics.calibration import CalibratedQuantity
@@ -26,7 +27,6 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
     The exit status is 0 if every value agrees with the topology within its tolerance, and 1 otherwise.
     `calibrate: true` in an experiment makes the same measurement before the run.
     """
-    from mprun.cli.progress import Bar
     from mprun.compile import allocate
     from mprun.runs import runner
     from mprun.runs.place import choose_place

@@ -17,20 +17,22 @@ import click
 
 from mprun.cli import operand, options, output, prose, spelling
 from mprun.cli.completion import complete_axes, complete_runs
-from mprun.cli.operand import Operand, open_operands
+from mprun.cli.operand import Operand, find_either, open_operands
 from mprun.cli.output import emit, mark
+from mprun.cli.progress import Bar
 from mprun.errors import MprunError, SpecError
 from mprun.metrics.comparison import ComparedMetric, Expected
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.grouping import gather
+from mprun.model.problem import name_nearest
 from mprun.model.units import QuantityError, parse_ratio
 from mprun.reports import effect
 from mprun.safety.text import plain
 from mprun.storage.run_directory import RunDirectory, list_runs
+from mprun.storage.sweep_directory import LATEST, ResultDirectory, SweepDirectory
 
 if TYPE_CHECKING:
     from mprun.questions.divergence import Divergence
-    from mprun.storage.sweep_directory import ResultDirectory
     from mprun.sweeps.operands import Operands, SidePair
 
 MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
@@ -83,7 +85,6 @@ def command(
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
     expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
     """
-    from mprun.storage.sweep_directory import LATEST
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
 
     if first is None:
@@ -142,7 +143,6 @@ def write_comparison(
     parent: Path, pairs: Sequence[SidePair], named: Sequence[Operand], reasons: Sequence[str] = ()
 ) -> Path:
     """Write the page of a comparison. Return its path. named: the sides; a single sweep for its halves."""
-    from mprun.cli.progress import Bar
     from mprun.reports.comparison_page import make_comparison
     from mprun.reports.distinct_names import name_sides
 
@@ -165,8 +165,6 @@ def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
 
 def _find_last(parent: Path) -> tuple[str, str]:
     """Return the last two runs that have results. Raises UsageError if there are fewer."""
-    from mprun.storage.sweep_directory import LATEST
-
     runs = [run for run in list_runs(parent) if run.has("summary.json")]
     if len(runs) < 2:
         ended = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
@@ -177,9 +175,6 @@ def _find_last(parent: Path) -> tuple[str, str]:
 
 def _tell_axes(parent: Path, name: str) -> str:
     """Return the commands that compare the parts of a sweep; empty without a sweep of this name or without axes."""
-    from mprun.cli.operand import find_either
-    from mprun.storage.sweep_directory import SweepDirectory
-
     with contextlib.suppress(MprunError):
         found = find_either(parent, name)
         if isinstance(found, SweepDirectory):
@@ -218,8 +213,6 @@ def find_divergence(one: RunDirectory, other: RunDirectory) -> Divergence | None
 
 
 def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
-    from mprun.model.problem import name_nearest
-
     known = {name for half in operands.cells for side in half for name in side.metrics()}
     for name in wanted:
         if name not in known:

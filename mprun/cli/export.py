@@ -17,14 +17,13 @@ from mprun.model.problem import name_nearest
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
 from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.storage.table import readable, writing
 
 if TYPE_CHECKING:
     from polars import LazyFrame
 
     from mprun.reports.paper import PaperFormat
-    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
-
 
 _PAPERS = {"markdown": "metrics.md", "latex": "metrics.tex"}
 
@@ -80,8 +79,6 @@ def command(
     `--upstream` writes a folder with the run's files, its counters, its kernel log, and a text in the form that the
     kernel's MPTCP project asks for. With `--control`, it also has the packets around the first one that differs.
     """
-    from mprun.cli.operand import find_either
-
     if not kinds:
         raise click.UsageError("write one of --csv, --sqlite, --markdown, --latex, --qlog and --upstream")
     if (other is not None or attached) and "upstream" not in kinds:
@@ -91,7 +88,7 @@ def command(
     if target is None and len(set(kinds)) > 1 and not _PAPERS.keys().isdisjoint(kinds):
         both = " and ".join(f"--{kind}" for kind in dict.fromkeys(kinds))
         raise click.UsageError(f"{both} are both printed: write one of them, or give --to DIRECTORY")
-    found = find_either(parent, name)
+    found = operand.find_either(parent, name)
     if isinstance(found, RunDirectory):
         options.refuse_confidence(confidence)
     with readable(found.path):
@@ -104,7 +101,9 @@ def command(
                 _make(target, found).write_text(_PAPERS[kind], text)
                 paths = iter([target / _PAPERS[kind]])
             elif kind == "upstream":
-                paths = _write_upstream(found, None if other is None else find_either(parent, other), target, attached)
+                paths = _write_upstream(
+                    found, None if other is None else operand.find_either(parent, other), target, attached
+                )
             else:
                 paths = _write_qlogs(found, target) if kind == "qlog" else _write_tables(found, kind, target)
             for path in paths:

@@ -16,7 +16,7 @@ from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
 from mprun.errors import SpecError, refusing
 from mprun.model import units
-from mprun.model.spec import FaultAction
+from mprun.model.spec import MPTCP_OPTION, FaultAction
 from mprun.model.units import format_measured
 from mprun.questions.faulted_run import FaultedRun, Group, by_kind, find_outliers, find_separating, group
 from mprun.questions.packet_choice import Fault, Packet, pair, sample
@@ -77,7 +77,6 @@ def command(
     """
     from mprun.cli.sweep_work import held, run_cells, start_executor
     from mprun.inputs.experiment import refuse_unknown_metrics
-    from mprun.model.spec import MPTCP_OPTION
     from mprun.questions import faults
     from mprun.runs import runner
     from mprun.runs.place import choose_control, choose_place_of

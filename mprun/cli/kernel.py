@@ -14,6 +14,7 @@ import click
 from mprun.cli import options, output
 from mprun.cli.completion import complete_kernels
 from mprun.cli.output import emit, tell_built
+from mprun.cli.progress import Bar
 from mprun.errors import SpecError
 from mprun.kernel import addition, store
 from mprun.kernel.addition import AdditionKind
@@ -69,7 +70,6 @@ def build(
 
     With --watch, COMMAND runs after each build, as in --watch -- mprun -t topo -x xp --kernel mine.
     """
-    from mprun.cli.progress import Bar
     from mprun.kernel import build
     from mprun.kernel.symbols import find_symbols
 

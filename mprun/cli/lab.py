@@ -16,6 +16,7 @@ import click
 from mprun.cli import options, prose
 from mprun.cli.completion import complete_labs
 from mprun.cli.output import emit, emit_csv
+from mprun.cli.progress import Bar
 from mprun.cli.show_lab import (
     claims_to_json,
     lab_to_json,
@@ -186,7 +187,6 @@ def run(
     with the measurements. Runs that exist already are not repeated, so the same command resumes a lab. In real time,
     only --profile published resumes a lab.
     """
-    from mprun.cli.progress import Bar
     from mprun.labs.catalog import open_here, open_lab
     from mprun.labs.steps import LabSettings, link_runs, run_labs
     from mprun.runs.place import choose_place

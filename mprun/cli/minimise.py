@@ -12,6 +12,7 @@ import click
 from mprun.cli import options, output, spelling
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
+from mprun.cli.progress import Bar
 from mprun.machine import invoking_user
 from mprun.safety.text import plain
 
@@ -47,7 +48,6 @@ def command(
     that kernel, which a second run decides.
     """
     from mprun.cli.operand import find_exact_run
-    from mprun.cli.progress import Bar
     from mprun.questions.bisect import read_true_statement
     from mprun.questions.minimise import minimise, write_files
     from mprun.runs.place import choose_control, choose_place, find_kernel

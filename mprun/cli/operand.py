@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from mprun.cli.spelling import spell_path
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.scratch import scratch
 from mprun.model.frozen import Frozen
+from mprun.storage import look_up, sweep_directory
+from mprun.storage.run_directory import LATEST, RunDirectory, list_runs
+from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
+from mprun.storage.table import readable
 
 if TYPE_CHECKING:
     from mprun.storage.index.listed import DirectoryKind
-    from mprun.storage.run_directory import RunDirectory
-    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
-FoundT = TypeVar("FoundT", bound="ResultDirectory")
+FoundT = TypeVar("FoundT", bound=ResultDirectory)
 
 # The parts of a run's name that are not for people.
 _TIME_AND_DIGEST = re.compile(r"^\d{8}-\d{6}-|-[0-9a-f]{8}(-sweep)?$")
@@ -41,15 +44,11 @@ class Operand(Frozen):
 
 def find_either(parent: Path, name: str) -> ResultDirectory:
     """Return a sweep or a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun.storage import look_up
-
     return _find(parent, name, look_up.find_either)[0]
 
 
 def find_run(parent: Path, name: str) -> RunDirectory:
     """Return a run by any of its names, or the newest run of a lab's step. Raises SpecError."""
-    from mprun.storage import look_up
-
     return _find(parent, name, look_up.find_run)[0]
 
 
@@ -70,8 +69,6 @@ def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]
 
 
 def _open_operand(parent: Path, name: str, opened: contextlib.ExitStack) -> Operand:
-    from mprun.storage import look_up
-
     if Path(name).is_file():
         return _find_bundle(name, opened)
     source, title = _find(parent, name, look_up.find_either)
@@ -88,7 +85,6 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
             return _find_with(parent, name), ""
         # few operands are steps, and reading labs is expensive
         from mprun.labs.grade import find_near_step, find_step_run
-        from mprun.storage.run_directory import LATEST
 
         if step := find_step_run(parent, name):
             return step
@@ -105,7 +101,6 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
 def advise(parent: Path, name: str) -> str:
     """Return the message about a name that means no run, such as the name of a metric; empty if none is known."""
     from mprun.cli.mistake import advise_operand, advise_parent
-    from mprun.storage.run_directory import list_runs
 
     context = click.get_current_context(silent=True)
     if context is None or Path(name).is_dir():
@@ -129,7 +124,6 @@ def _has_label(parent: Path, name: str) -> bool:
 
 def _find_with(parent: Path, text: str) -> RunDirectory:
     """Return the newest run with values, such as `cc=cubic,rate=20mbit`; else a sweep's run. Raises SpecError."""
-    from mprun.cli.spelling import spell_path
 
     try:
         return _find_newest(parent, text, "run")
@@ -147,7 +141,6 @@ def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
     from mprun.storage.index.database import FolderIndex
     from mprun.storage.index.listed import scan
     from mprun.storage.index.selection import ListRequest, select
-    from mprun.storage.run_directory import RunDirectory
 
     request = ListRequest(text.split(","))
     try:
@@ -163,9 +156,6 @@ def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
 
 def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
     """Return what `latest` means, and print a note if a run and a sweep could be meant."""
-    from mprun.cli.spelling import spell_path
-    from mprun.storage import sweep_directory
-    from mprun.storage.run_directory import LATEST
 
     if name == LATEST and all((parent / link).exists() for link in (LATEST, sweep_directory.LATEST)):
         click.echo(f"note: latest is {spell_path(found.path)}", err=True)
@@ -182,8 +172,6 @@ def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:
 
 def need_run(found: ResultDirectory, option: str) -> RunDirectory:
     """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
-    from mprun.storage.run_directory import RunDirectory
-
     if not isinstance(found, RunDirectory):
         raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
     return found
@@ -196,7 +184,6 @@ def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
     """
     if not run.has_tables:
         from mprun.runs import runner
-        from mprun.storage.table import readable
 
         try:
             with readable(run.path):

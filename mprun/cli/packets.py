@@ -11,10 +11,13 @@ import click
 
 from mprun.cli import options, prose, spelling
 from mprun.cli.completion import complete_runs
+from mprun.cli.operand import find_run
 from mprun.cli.output import emit
+from mprun.cli.progress import Bar
 from mprun.machine import invoking_user
 from mprun.model.units import format_measured
 from mprun.safety.text import printable
+from mprun.storage.table import readable
 
 # The number of connections of a capture that are shown: the ones with the most payload.
 MOST_SHOWN = 10
@@ -42,9 +45,6 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     CSV. docs/reference/tables.md describes them.
     """
     from mprun.captures.dissection import dissect
-    from mprun.cli.operand import find_run
-    from mprun.cli.progress import Bar
-    from mprun.storage.table import readable
 
     run = find_run(parent, name)
     with readable(run.path), Bar() as bar:

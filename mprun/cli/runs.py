@@ -19,6 +19,8 @@ from mprun.cli.progress import Bar
 from mprun.errors import RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.safety.text import name_some, plain
+from mprun.storage.look_up import find_either
+from mprun.storage.sweep_directory import SweepDirectory
 
 if TYPE_CHECKING:
     from mprun.storage.index.listed import DirectoryKind, Scan
@@ -118,9 +120,6 @@ def list_(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
     """Remove runs and sweeps. Removing a sweep removes all its runs."""
-    from mprun.storage.look_up import find_either
-    from mprun.storage.sweep_directory import SweepDirectory
-
     try:
         chosen = [find_either(parent, name) for name in names]
     except SpecError:

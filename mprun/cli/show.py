@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,13 +11,11 @@ from mprun.cli import operand, options, prose, show_kernel, spelling
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
+from mprun.model.run_summary import Summary
 from mprun.model.units import format_measured
 from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import ResultDirectory
 from mprun.storage.table import readable
-
-if TYPE_CHECKING:
-    from mprun.model.run_summary import Summary
-    from mprun.storage.sweep_directory import ResultDirectory
 
 # The files of an unfinished run that are named.
 MOST_LEFT = 20
@@ -60,9 +57,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Show the summary of a run with its time lines, or the summary of a sweep with its cells."""
-    from mprun.cli.operand import find_either
-
-    found = find_either(parent, name)
+    found = operand.find_either(parent, name)
     with readable(found.path):
         if cost:
             show_kernel.show_cost(operand.need_run(found, "--cost"), as_json)

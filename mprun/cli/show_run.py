@@ -18,6 +18,7 @@ from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound
 from mprun.safety.text import printable
 from mprun.storage.run_directory import RunDirectory
+from mprun.workloads.tool import OwnedMetrics
 
 MARKS = {
     "passed": ("passed", "green"),

@@ -13,6 +13,7 @@ import click
 
 from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
+from mprun.cli.progress import say_time
 from mprun.errors import MprunError
 from mprun.model.permission import Consent
 
@@ -131,8 +132,6 @@ def _show_cells(cells: Sequence[Cell], slots: int, parent: Path, begun: SweepDir
 
 
 def _say_estimate(found: Estimate, parent: Path) -> str:
-    from mprun.cli.progress import say_time
-
     if found.seconds is None:
         return "the time is not known before the first run of files with these names"
     if found.is_real:

@@ -8,6 +8,7 @@ import click
 from mprun.cli import options
 from mprun.cli.completion import complete_tools
 from mprun.cli.output import emit, tell_built
+from mprun.cli.progress import Bar
 from mprun.errors import MachineError
 
 
@@ -26,7 +27,6 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the tool as JSON.")
 def install(name: str, jobs: int, as_json: bool) -> None:
     """Build a tool, unless the same tool is built already."""
-    from mprun.cli.progress import Bar
     from mprun.workloads.built import program_store
 
     with Bar() as bar:

@@ -13,11 +13,16 @@ import click
 
 from mprun.cli import options, prose
 from mprun.cli.completion import complete_files, complete_runs
+from mprun.cli.operand import find_either
 from mprun.cli.output import emit, show_table
+from mprun.cli.progress import Bar, passing
 from mprun.errors import RunError, SpecError
 from mprun.machine import invoking_user
+from mprun.machine.scratch import scratch
 from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.units import format_measured
 from mprun.safety.text import plain
+from mprun.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     from mprun.bundles.reproduction import Original, ReproducedRun
     from mprun.metrics.comparison import ComparedMetric
     from mprun.questions.divergence import Divergence
-    from mprun.storage.run_directory import RunDirectory
 
 MOST_SHOWN = 20
 _WORDS = {
@@ -60,9 +64,6 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
     """Run again, and print the verdict. is_kept: keep the new runs of a run or a sweep. Raises MprunError."""
     from mprun.bundles import reproduction
     from mprun.cli.compare import find_divergence
-    from mprun.cli.progress import Bar
-    from mprun.machine.scratch import scratch
-    from mprun.storage.run_directory import RunDirectory
 
     with scratch("mprun-verify-") as folder:
         original = _open(name, runs.parent, folder)
@@ -108,8 +109,6 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
 def _open(name: str, parent: Path, folder: Path) -> Original:
     """Return a run, a sweep or the content of a bundle, which is unpacked below a folder. Raises SpecError."""
     from mprun.bundles.reproduction import open_bundle, open_original
-    from mprun.cli.operand import find_either
-    from mprun.cli.progress import passing
 
     if not Path(name).is_file():
         return open_original(find_either(parent, name))
@@ -147,7 +146,6 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
     """Print the verdict on a run, and where it diverges. A run that is kept is shown first."""
     from mprun.cli.compare import show_divergence
     from mprun.cli.show_run import show_summary
-    from mprun.storage.run_directory import RunDirectory
 
     for fact, (then, now) in done.facts.items():
         click.echo(f"note: {plain(fact)}: {plain(then)} then, {plain(now)} now", err=True)
@@ -172,7 +170,6 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
 
 def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
     """Print the verdict on the runs of a sweep or a bundle."""
-    from mprun.cli import prose
     from mprun.cli.compare import show_lines
 
     for text in done.failures:
@@ -225,8 +222,6 @@ def _show_metrics(before: str, compared: Sequence[ComparedMetric]) -> None:
 
 
 def _format(value: float | None, symbol: str) -> str:
-    from mprun.model.units import format_measured
-
     return "not measured" if value is None else format_measured(value, symbol)
 
 

@@ -11,15 +11,17 @@ import click
 
 from mprun.cli import options, prose, spelling
 from mprun.cli.completion import complete_runs
+from mprun.cli.operand import find_exact_run
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
+from mprun.machine.scratch import scratch
 from mprun.safety.text import plain
 from mprun.storage.run_directory import RunDirectory
+from mprun.storage.sweep_directory import SweepDirectory
 from mprun.storage.table import read_table
 
 if TYPE_CHECKING:
     from mprun.questions.why import Explained
-    from mprun.storage.sweep_directory import SweepDirectory
 
 DEFAULT_RUNS = 20
 DEFAULT_STEPS = 6
@@ -42,10 +44,8 @@ def command(name: str, fail_if: str | None, count: int, steps: int, runs: option
     The run is repeated with other random numbers from a time on. Before the cause of the failure, some of these runs do
     not fail. After the cause, all of them fail. The runs are a sweep, whose table `why` has a row for each time.
     """
-    from mprun.cli.operand import find_exact_run
     from mprun.cli.sweep_work import growing_sweep
     from mprun.inputs.loading import load
-    from mprun.machine.scratch import scratch
     from mprun.questions.bisect import read_true_statement
     from mprun.questions.faulted_run import find_end
     from mprun.questions.minimise import find_failure, read_files, write_files

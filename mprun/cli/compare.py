@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import operand, options, output, prose, spelling
+from mprun.cli import operand, options, output, prose
 from mprun.cli.completion import complete_axes, complete_runs
 from mprun.cli.operand import Operand, find_either, open_operands
 from mprun.cli.output import emit, mark
@@ -125,7 +125,7 @@ def command(
         compared = effect.order_by_effect(pair.compared) if sort == "effect" else pair.compared
         _show(replace(pair, compared=compared), show_all, level)
         if divergence is not None:
-            show_divergence(divergence, spelling.spell_path(sides[0].path), pair.compared)
+            show_divergence(divergence, prose.spell_path(sides[0].path), pair.compared)
         for text in reasons:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
@@ -160,7 +160,7 @@ def write_comparison(
 def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
     """Print a note if a run or a sweep is compared with itself. who: the sides, in words."""
     if same := next((one for n, one in enumerate(sides) if one.path in [other.path for other in sides[:n]]), None):
-        click.echo(f"note: {who} are the same: {spelling.spell_path(same.path)}", err=True)
+        click.echo(f"note: {who} are the same: {prose.spell_path(same.path)}", err=True)
 
 
 def _find_last(parent: Path) -> tuple[str, str]:
@@ -264,7 +264,7 @@ def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
 def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
     operands, compared = pair.operands, pair.compared
     for letter, name in zip("AB", operands.names, strict=True):
-        click.echo(f"{letter}  {spelling.spell_path(Path(name))}")
+        click.echo(f"{letter}  {prose.spell_path(Path(name))}")
     brief = list(effect.say_briefly(compared, pair.expected, operands.shown))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))

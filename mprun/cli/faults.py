@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, prose, spelling
+from mprun.cli import options, prose
 from mprun.cli.output import emit, show_table
 from mprun.cli.progress import Bar, say_time
 from mprun.errors import SpecError, refusing
@@ -212,7 +212,7 @@ def _conclude(
         click.echo(f"{len(outliers)} of {len(faulted)} {what} separate the two kernels")
     _show_kinds(faulted, unit)
     _show_groups(sweep, groups, controls, unit)
-    click.echo(f"table and figure: {spelling.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
+    click.echo(f"table and figure: {prose.spell_path(sweep.path)}/tables/faults.parquet, faults.svg")
     return outliers
 
 
@@ -239,9 +239,9 @@ def _show_groups(sweep: SweepDirectory, groups: Sequence[Group], controls: Mappi
         if number > MOST_LISTED:
             click.echo(f"  and {', '.join(each.packet.label for each in one.outcomes[MOST_LISTED:])}")
         name = one.outcomes[0].packet.name
-        click.echo(f"  again: mprun verify --keep {spelling.spell_path(sweep.path)}/{one.outcomes[0].run}")
+        click.echo(f"  again: mprun verify --keep {prose.spell_path(sweep.path)}/{one.outcomes[0].run}")
         if name in controls:
-            click.echo(f"  control: mprun verify --keep {spelling.spell_path(sweep.path)}/{controls[name].run}")
+            click.echo(f"  control: mprun verify --keep {prose.spell_path(sweep.path)}/{controls[name].run}")
     if groups:
         click.echo()
 

@@ -68,8 +68,7 @@ def _language_of(target: Path | None, asked: str | None) -> str:
 
 
 def _render(drawing: Drawing, language: str) -> bytes:
-    from mprun.reports import graphviz
-    from mprun.reports.dot import to_dot
+    from mprun.reports.dot import render, to_dot
 
     dot = to_dot(drawing)
-    return dot.encode() if language == "dot" else graphviz.render(dot, "png" if language == "png" else "svg")
+    return dot.encode() if language == "dot" else render(dot, "png" if language == "png" else "svg")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options, output, spelling
+from mprun.cli import options, output, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.output import emit
 from mprun.cli.progress import Bar
@@ -81,9 +81,9 @@ def command(
             click.echo(f"\n{path}")
             click.echo("".join(f"  {plain(line)}\n" for line in path.read_text().splitlines()), nl=False)
         files = f"mprun -t {paths[0].with_suffix('')} -x {paths[1].with_suffix('')}"
-        click.echo(f"\nagain: {files}{spelling.spell_kernel(kernel)}")
+        click.echo(f"\nagain: {files}{prose.spell_kernel(kernel)}")
         if control is not None:
-            click.echo(f"control, which passes: {files}{spelling.spell_kernel(control)}")
+            click.echo(f"control, which passes: {files}{prose.spell_kernel(control)}")
     if not done.is_whole:
         click.echo(f"stopped after {budget} runs: the files may become smaller with a larger --budget", err=True)
     sys.exit(0 if done.is_whole else 1)

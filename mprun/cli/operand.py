@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mprun.cli.spelling import spell_path
+from mprun.cli.prose import spell_path
 from mprun.errors import MprunError, RunError, SpecError
 from mprun.machine import invoking_user
 from mprun.machine.scratch import scratch

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mprun.cli import options, prose, spelling
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_run
 from mprun.cli.output import emit
@@ -69,7 +69,7 @@ def command(name: str, parent: Path, pairs: tuple[tuple[str, str], ...], as_json
     _show_delays(found.delays)
     for text in found.warnings:
         click.echo(f"  {click.style('warning', fg='yellow')}: {printable(text)}")
-    tables = f"{spelling.spell_path(run.path)}/tables: packets, connections, subflows, one_way_delays"
+    tables = f"{prose.spell_path(run.path)}/tables: packets, connections, subflows, one_way_delays"
     click.echo(prose.wrap(f"{found.packets} packets in {tables}", "", "  "))
 
 

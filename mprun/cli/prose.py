@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of prose in the terminal: its width, texts that fit into it, and warnings."""
+"""Lines of prose in the terminal: its width, texts that fit into it, warnings, and paths and options as people type."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
@@ -61,3 +62,16 @@ def note_unconfined() -> None:
 
     if note := tell_unconfined():
         click.echo(f"note: {note}", err=True)
+
+
+def spell_path(path: Path) -> str:
+    """Return a path as short as a person would type it: relative if it is below the current folder."""
+    folder = Path.cwd()
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
+
+def spell_kernel(name: str) -> str:
+    """Return the option of a command that runs files on a kernel; empty for the default one."""
+    from mprun.kernel.store import DEFAULT_NAME
+
+    return "" if name in ("", DEFAULT_NAME) else f" --kernel {name}"

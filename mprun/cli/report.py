@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import operand, options, output, spelling
+from mprun.cli import operand, options, output, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_either, open_operands
 from mprun.cli.progress import Bar
@@ -38,7 +38,7 @@ def command(names: tuple[str, ...], parent: Path, is_shown: bool, confidence: fl
         path = _report_several(parent, names, confidence)
     else:
         path = _report_one(parent, names[0] if names else "latest", confidence)
-    click.echo(spelling.spell_path(path))
+    click.echo(prose.spell_path(path))
     if is_shown:
         output.launch(path)
 

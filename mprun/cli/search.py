@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mprun.cli import options, output, prose, spelling
+from mprun.cli import options, output, prose
 from mprun.cli.output import emit, show_table
 from mprun.errors import SpecError
 from mprun.machine import invoking_user
@@ -82,7 +82,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
         _emit(search, found, sweep, written)
     else:
         names = [str(path.with_suffix("")) for path in written]
-        again = f"mprun -t {names[0]} -x {names[1]}{spelling.spell_kernel(kernel)}" if names else ""
+        again = f"mprun -t {names[0]} -x {names[1]}{prose.spell_kernel(kernel)}" if names else ""
         _show(search, found, sweep, again, took_s)
     sys.exit(1 if found.worst else 0)
 
@@ -133,7 +133,7 @@ def _show(search: Search, found: SearchResult, sweep: SweepDirectory, again: str
         click.echo(prose.wrap(f"  {_spell_figures(found.worst)}", "", "  "))
         show_table([(f"  {name}", value, told) for name, value, told in spell_edges(search, found)], 3)
         click.echo(f"again: {again}")
-    click.echo(f"map and figure: {spelling.spell_path(sweep.path)}/tables/search.parquet, search.svg")
+    click.echo(f"map and figure: {prose.spell_path(sweep.path)}/tables/search.parquet, search.svg")
 
 
 def _spell_figures(one: SearchedPoint) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mprun.cli import operand, options, prose, show_kernel, spelling
+from mprun.cli import operand, options, prose, show_kernel
 from mprun.cli.completion import complete_counters, complete_runs
 from mprun.cli.output import emit
 from mprun.errors import MprunError, SpecError
@@ -110,7 +110,7 @@ def _read_summary(run: RunDirectory) -> Summary:
         left = [f"{name} ({format_measured(size, 'byte')})" for name in names if (size := run.folder.size(name))]
         said = f"{error}; it left {', '.join(left[:MOST_LEFT]) or 'no captures and no outputs'}"
         if run.has_resolved_inputs:
-            topology, experiment = map(spelling.spell_path, run.resolved_inputs)
+            topology, experiment = map(prose.spell_path, run.resolved_inputs)
             said += f"; to repeat it: mprun -t {topology} -x {experiment}"
         raise MprunError(said) from None
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import click
 
-from mprun.cli import prose, spelling
+from mprun.cli import prose
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.model.grouping import gather
@@ -63,7 +63,7 @@ def show_summary(
     if left_out:
         click.echo(f"  {left_out} more: mprun show --all")
     if hidden:
-        click.echo(f"  of each flow of {', '.join(summary.groups)}: {spelling.spell_path(run.path)}/summary.json")
+        click.echo(f"  of each flow of {', '.join(summary.groups)}: {prose.spell_path(run.path)}/summary.json")
     for kind, colour in COLOURS.items():
         for text in summary.messages(kind):
             if kind == "warnings" and text in told:
@@ -78,7 +78,7 @@ def show_summary(
     for text in (*summary.notes, *(one for one in summary.middleboxes if one not in said_above)):
         click.echo(prose.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {spelling.spell_path(run.path)}")
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {prose.spell_path(run.path)}")
 
 
 def _find_meanings(names: Sequence[str], flows: Sequence[AddressedFlow]) -> dict[str, Metric]:

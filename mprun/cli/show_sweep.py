@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from mprun.cli import operand, prose, spelling
+from mprun.cli import operand, prose
 from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
 from mprun.errors import SpecError
@@ -60,7 +60,7 @@ def show_sweep(
         counts += f", {unheld} statement{'s' * (unheld > 1)} about cells not held"
     if summary.status == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
-    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {spelling.spell_path(sweep.path)}")
+    click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {prose.spell_path(sweep.path)}")
 
 
 def _choose(cells: Sequence[CellSummary], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mprun.cli import options, prose, spelling
+from mprun.cli import options, prose
 from mprun.cli.completion import complete_runs
 from mprun.cli.operand import find_exact_run
 from mprun.cli.output import emit, show_table
@@ -122,7 +122,7 @@ def _show(explained: Explained, run: RunDirectory, sweep: SweepDirectory, end_ns
             )
         click.echo(prose.wrap(text, "", "  "))
         _show_packets(run, before.at_ns, after.at_ns)
-    click.echo(f"table and figure: {spelling.spell_path(sweep.path)}/tables/why.parquet, why.svg")
+    click.echo(f"table and figure: {prose.spell_path(sweep.path)}/tables/why.parquet, why.svg")
 
 
 def _show_packets(run: RunDirectory, from_ns: int, to_ns: int) -> None:

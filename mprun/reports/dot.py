@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a Drawing in the DOT language (graphviz.org/doc/info/lang.html), for graphviz' `dot`.
+"""Write a Drawing in the DOT language (graphviz.org/doc/info/lang.html), and let graphviz' `dot` paint it.
 
 A label is a node in the middle of its link: a table through which the line passes. So it is never beside the wrong one
 of two parallel lines, and `dot` keeps it clear of everything else. If the links of a tree need no labels, `layout`
@@ -8,8 +8,12 @@ computes the places of its nodes.
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
+from mprun.errors import MachineError, RunError
 from mprun.reports import layout, palette
 from mprun.reports.drawing import Drawing, Edge, Vertex, node_width
 from mprun.reports.palette import GREY, INK, LineStyle
@@ -23,10 +27,33 @@ LINE_HEIGHT = 14.0
 LAYER_HEIGHT = 34.0
 LAYER_WIDTH = 180.0
 
+# An image as wide as a page then has 900 pixels.
+PIXELS_PER_INCH = 192
+
+# The time of creation in a PDF. Its length must not change, because the PDF stores offsets.
+_DATE = re.compile(rb"(?<=/CreationDate \(D:)\d{14}")
+
 
 def to_dot(drawing: Drawing) -> str:
     """Return the whole graph as text. Equal drawings give equal text."""
     return "\n".join(_write(drawing)) + "\n"
+
+
+def render(dot: str, image: Literal["svg", "png", "pdf"]) -> bytes:
+    """Return the image. The same text gives the same bytes on the same machine.
+
+    Raises MachineError without graphviz.
+    """
+    argv = ["dot", f"-T{image}", *([f"-Gdpi={PIXELS_PER_INCH}"] if image == "png" else [])]
+    try:
+        done = subprocess.run(argv, input=dot.encode(), capture_output=True, check=False)
+    except FileNotFoundError as error:
+        raise MachineError(
+            f"graphviz, which draws {image}, is not installed: apt-get install graphviz (--format dot needs nothing)"
+        ) from error
+    if done.returncode:
+        raise RunError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+    return _DATE.sub(b"20000101000000", done.stdout) if image == "pdf" else done.stdout
 
 
 def _write(drawing: Drawing) -> Iterator[str]:

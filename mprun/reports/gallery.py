@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from mprun.errors import MachineError
 from mprun.model.spec import Spec, TopologySpec
-from mprun.reports import graphviz
 from mprun.reports.chart import COLUMN, WIDE, lay_out, paint
-from mprun.reports.dot import to_dot
+from mprun.reports.dot import render, to_dot
 from mprun.reports.drawing import draw
 from mprun.reports.figure import Chart, to_csv
 from mprun.reports.page import Picture
@@ -67,7 +66,7 @@ def draw_topology(spec: Spec, gallery: Gallery, caption: str) -> Iterator[str]:
     drawing = draw(spec.topology, spec.experiment.traffic)
     dot = to_dot(drawing)
     try:
-        files = {kind: graphviz.render(dot, kind) for kind in ("svg", "pdf", "png")}
+        files = {kind: render(dot, kind) for kind in ("svg", "pdf", "png")}
     except MachineError as error:
         yield f"The network is not drawn: {error}"
         return

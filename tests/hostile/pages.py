@@ -23,8 +23,8 @@ import polars
 import yaml
 
 from mprun.inputs.loading import load
-from mprun.reports import graphviz
 from mprun.reports.chart import COLUMN, WIDE, paint
+from mprun.reports.dot import render as paint_dot
 from mprun.reports.dot import to_dot
 from mprun.reports.drawing import Drawing, draw
 from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series
@@ -240,7 +240,7 @@ def make_gallery(names: Sequence[str]) -> Gallery:
 def _draw_network() -> bytes:
     spec = load(RUN / "inputs/resolved-topology.yaml", RUN / "inputs/resolved-experiment.yaml").spec
     drawing: Drawing = _replace_texts(draw(spec.topology, spec.experiment.traffic, True), {"kind", "reading"})
-    return graphviz.render(to_dot(drawing), "svg")
+    return paint_dot(to_dot(drawing), "svg")
 
 
 def _attempt_page(kind: type, folder: Path) -> Finding:

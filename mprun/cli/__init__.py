@@ -133,7 +133,11 @@ class LateGroup(click.Group):
                 raise click.UsageError(f"{what}: {words}", error.ctx) from None
             raise
         except click.UsageError as error:
-            raise _advise(error) from None
+            from mprun.cli.mistake import advise_option, advise_usage
+
+            if isinstance(error, click.NoSuchOption):
+                raise advise_option(error, COMMANDS) from None
+            raise advise_usage(error, COMMANDS) from None
         except BrokenPipeError:
             # discard the rest of the output
             _stand_in((1, 2))
@@ -165,15 +169,6 @@ class LateGroup(click.Group):
 
             raise click.UsageError(f"no command '{args[0]}'{advise_command(args[0], args[1:], COMMANDS)}")
         return super().resolve_command(ctx, args)
-
-
-def _advise(error: click.UsageError) -> click.UsageError:
-    """Return an error of the command line with advice."""
-    from mprun.cli.mistake import advise_option, advise_usage
-
-    if isinstance(error, click.NoSuchOption):
-        return advise_option(error, COMMANDS)
-    return advise_usage(error, COMMANDS)
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

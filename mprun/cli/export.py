@@ -141,7 +141,9 @@ def _write_tables(found: ResultDirectory, kind: str, folder: Path | None) -> Ite
 
     target = database = None
     taken: set[str] = set()
-    for name, table in _tables_of_run(found) if isinstance(found, RunDirectory) else _tables_of_sweep(found):
+    if isinstance(found, RunDirectory):
+        operand.restore_tables(found, is_needed=True)
+    for name, table in found.tables() if isinstance(found, RunDirectory) else _tables_of_sweep(found):
         target = target or _make(folder, found)
         # the name of a table is that of its file, which may have any characters
         title = untaken(slug(name), taken)
@@ -215,11 +217,6 @@ def _make(folder: Path | None, found: ResultDirectory, name: str = "tables") -> 
         return found.folder.make(name)
     folder.mkdir(parents=True, exist_ok=True)
     return Folder(folder)
-
-
-def _tables_of_run(run: RunDirectory) -> Iterator[tuple[str, LazyFrame]]:
-    operand.restore_tables(run, is_needed=True)
-    yield from run.tables()
 
 
 def _tables_of_sweep(found: SweepDirectory) -> Iterator[tuple[str, LazyFrame]]:

@@ -484,22 +484,17 @@ control = partial(click.option, "--control", metavar="KERNEL", shell_complete=co
 def jobs(noun: str) -> Decorator:
     """Return a decorator that adds -j for things of one kind, such as tests."""
     what = f"Run N {noun} at once. Default: the number of CPUs."
-    return click.option("-j", "--jobs", type=WholeNumber(1), metavar="N", help=what, callback=_take_all_cpus)
-
-
-def _take_all_cpus(_context: click.Context, _option: click.Parameter, given: int | None) -> int:
-    return given or len(os.sched_getaffinity(0))
-
-
-def _read_confidence(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    return None if value is None else int(value.removesuffix("%")) / 100
+    every = len(os.sched_getaffinity(0))
+    return click.option(
+        "-j", "--jobs", type=WholeNumber(1), metavar="N", help=what, callback=lambda _c, _p, given: given or every
+    )
 
 
 confidence = click.option(
     "--ci",
     "confidence",
     type=click.Choice(["95%", "99%"]),
-    callback=_read_confidence,
+    callback=lambda _context, _parameter, value: None if value is None else int(value.removesuffix("%")) / 100,
     help="Set the confidence level of a sweep's intervals.  [default: 95%]",
 )
 

@@ -9,7 +9,6 @@ import pty
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import click
 
@@ -47,9 +46,13 @@ def command(name: str, time: str | None, files: options.FileOptions, runs: optio
     loaded = files.load(runs.consent)
     place = choose_place(runs.engine, runs.kernel)
     click.echo(f"engine: {place.name} ({place.reason}), in real time", err=True)
-    with scratch("mprun-shell-") as folder, _nothing_kept():
+    with scratch("mprun-shell-") as folder:
         request = runner.RunRequest(loaded.spec, place, loaded.warnings, shell="only")
-        runner.run_request(request, folder, lambda *_: None)
+        try:
+            runner.run_request(request, folder, lambda *_: None)
+        except Interrupted:
+            # without the directory, which is removed with the prompt
+            raise Interrupted("interrupted") from None
 
 
 def _stop_at(name: str, time: str | None, runs: options.RunOptions) -> None:
@@ -80,15 +83,6 @@ def _stop_at(name: str, time: str | None, runs: options.RunOptions) -> None:
     with scratch("mprun-shell-") as folder, contextlib.suppress(Interrupted):
         held = HeldPrompt(moment.at_ns, ask)
         runner.run_again(original, folder, place, lambda *_: None, runs.consent, prompt=held)
-
-
-@contextlib.contextmanager
-def _nothing_kept() -> Iterator[None]:
-    """Leave the directory out of the message of an interruption: it is removed with the prompt."""
-    try:
-        yield
-    except Interrupted:
-        raise Interrupted("interrupted") from None
 
 
 def _from_pipe(argv: list[str]) -> int:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Mapping
 
 import click
 
@@ -11,8 +12,8 @@ from mprun.cli import prose
 from mprun.cli.output import mark
 from mprun.errors import MprunError
 from mprun.model.grouping import gather
-from mprun.model.intent import AddressedFlow, Intent
-from mprun.model.metric import SYMBOLS, Metric, find_owned
+from mprun.model.intent import Intent
+from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
 from mprun.reports.metrics import choose_main, find_repeated, format_bound
@@ -37,18 +38,25 @@ def show_summary(
     Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
     expected = gather((verdict.metric, verdict) for verdict in summary.expectations)
-    intent = _read_intent(run)
+    # the plan of another version may not be readable
+    intent: Intent | None = None
+    with contextlib.suppress(MprunError):
+        intent = run.plan().intent
     flows = intent.traffic if intent else ()
     metrics = summary.metrics
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
     known = [name for name in metrics if name not in out or name in expected]
-    names = known if show_all else choose_main(known, expected, _find_own(flows))
+    # the metrics that the experiment takes from its own programs
+    own = {f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())}
+    names = known if show_all else choose_main(known, expected, own)
     left_out = len(known) - len(names)
     unmeasured = [name for name in expected if name not in metrics]
     names = [*names, *unmeasured]
     wanted = [*(metrics if show_all else ()), *unmeasured]
-    found = _find_meanings(wanted, flows) if wanted else {}
+    # the tools, which know the metrics, are slow to import
+    owned = OwnedMetrics(flows) if wanted else {}
+    found = {name: defined[0] for name in wanted if (defined := find_owned(name, owned))}
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
@@ -79,27 +87,6 @@ def show_summary(
         click.echo(prose.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {prose.spell_path(run.path)}")
-
-
-def _find_meanings(names: Sequence[str], flows: Sequence[AddressedFlow]) -> dict[str, Metric]:
-    """Return the metrics of these names that the tools know, which are slow to import."""
-    from mprun.workloads.tool import OwnedMetrics
-
-    owned = OwnedMetrics(flows)
-    return {name: defined[0] for name in names if (defined := find_owned(name, owned))}
-
-
-def _read_intent(run: RunDirectory) -> Intent | None:
-    """Return the intent of a run; None if this mprun cannot read the run's plan."""
-    try:
-        return run.plan().intent
-    except MprunError:
-        return None
-
-
-def _find_own(flows: Sequence[AddressedFlow]) -> set[str]:
-    """Return the metrics that the experiment takes from its own programs."""
-    return {f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())}
 
 
 def _find_hidden(summary: Summary) -> set[str]:

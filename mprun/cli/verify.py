@@ -76,8 +76,10 @@ def verify(name: str, runs: options.RunOptions, is_kept: bool, as_json: bool) ->
                 raise SpecError(f"{original.source.name} {reason}")
             # a damaged file is named before the run is repeated
             original.source.summary()
-            if not is_kept:
-                _refuse_real_time(original.source)
+            # of a run in real time, only the new run would be of use
+            if not is_kept and (before := original.source.environment()).real_time:
+                name = original.source.name
+                raise RunError(f"{name} ran in real time ({before.engine} engine): no two such runs are equal")
         engine, reason = reproduction.choose_engine(original, None if runs.engine == "auto" else runs.engine)
         if original.missing is not None:
             where = " in the bundle" if original.is_bundle else ""
@@ -114,13 +116,6 @@ def _open(name: str, parent: Path, folder: Path) -> Original:
         return open_original(find_either(parent, name))
     with passing(f"checking {name}"):
         return open_bundle(Path(name), folder)
-
-
-def _refuse_real_time(run: RunDirectory) -> None:
-    """Raise RunError for a run in real time. Only its new run would be of use."""
-    before = run.environment()
-    if before.real_time:
-        raise RunError(f"{run.name} ran in real time ({before.engine} engine): no two such runs are equal")
 
 
 def _to_json(original: Original, done: ReproducedRun, is_alone: bool, is_kept: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from mprun.metrics.statistics import CONFIDENCES, QUANTILES, bootstrap_interval,
 from mprun.model.cell_run import CellRun
 from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES, SYMBOLS, UNITS
-from mprun.model.run_summary import KINDS, ExpectationVerdict, Kind, Summary, Symbol
+from mprun.model.run_summary import KINDS, ExpectationVerdict, Summary, Symbol
 from mprun.model.scalar import spell_scalar
 from mprun.model.sweep_files import (
     CellSummary,
@@ -96,7 +97,9 @@ def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence
             values = [value for row in whole if (value := row.summary.value(metric)) is not None]
             metrics[metric] = summarize(values, symbol)
         counts = RunCounts(*(statuses.count(status) for status in ("passed", "failed", "error")))
-        held, told = tuple(_count_held(own)), Messages(**{kind: _count_texts(own, kind) for kind in KINDS})
+        # a run with a message counts once, however often it has the message
+        texts = {kind: [text for row in own for text in dict.fromkeys(row.summary.messages(kind))] for kind in KINDS}
+        held, told = tuple(_count_held(own)), Messages(**{kind: dict(Counter(texts[kind])) for kind in KINDS})
         found.append(CellSummary(cell.values, counts, needed[n], metrics, told, cell.folder, held))
     return found
 
@@ -111,12 +114,6 @@ def summarize(values: Sequence[float], unit: Symbol) -> Statistic:
             more[f"{one.method}{confidence * 100:.0f}"] = (one.low, one.high)
     middle = (fmean(values), median(values), None if is_one else stdev(tuple(values)))
     return Statistic(unit, len(values), *middle, ordered[0], ordered[-1], **more)
-
-
-def _count_texts(rows: Sequence[CellRun], kind: Kind) -> dict[str, int]:
-    """Return the number of runs that have each error, failure or warning."""
-    texts = [text for row in rows for text in dict.fromkeys(row.summary.messages(kind))]
-    return {text: texts.count(text) for text in dict.fromkeys(texts)}
 
 
 def _count_held(rows: Sequence[CellRun]) -> Iterator[CellVerdict]:

@@ -58,9 +58,9 @@ class Counters:
         }
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._first: dict[tuple[str, ...], tuple[int, ...]] = {}
-        # by way, in the last sample: the packets dropped or lost, and the packets that it held
-        self._lost: dict[tuple[str, ...], int] = {}
-        self._held: dict[tuple[str, ...], int] = {}
+        # by way, in the last sample: the packets dropped or lost, and the packets that were under way
+        self.lost: dict[tuple[str, ...], int] = {}
+        self.held: dict[tuple[str, ...], int] = {}
 
     def add(self, source: int, facts: SampleSource) -> None:
         """Add a source of samples: the nodes that share its namespace, and the numbers of its interfaces by name."""
@@ -100,8 +100,8 @@ class Counters:
             dropped, lost = self._since_first(names, (rate[2] if rate else 0, loss[2] if loss else 0))
             # what the rate stage drops, the stage before it counts too
             lost_packets = lost - dropped if loss else None
-            self._lost[names] = max(dropped, lost)
-            self._held[names] = max(rate[6] if rate else 0, loss[6] if loss else 0)
+            self.lost[names] = max(dropped, lost)
+            self.held[names] = max(rate[6] if rate else 0, loss[6] if loss else 0)
             if rate:
                 self.queues.add((at_ns, *names, rate[7], rate[6], dropped, lost_packets))
             else:
@@ -118,14 +118,6 @@ class Counters:
             if packets:
                 found[link, direction] = found.get((link, direction), 0) + packets
         return found
-
-    def count_lost(self) -> int:
-        """Return the packets that all links dropped or lost."""
-        return sum(self._lost.values())
-
-    def count_held(self) -> int:
-        """Return the packets that were under way on all links in the last sample."""
-        return sum(self._held.values())
 
     def _since_first(self, names: tuple[str, ...], values: tuple[int, ...]) -> tuple[int, ...]:
         first = self._first.setdefault(names, values)

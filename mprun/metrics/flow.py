@@ -20,7 +20,6 @@ from mprun.model.agent_report import Ended, spell_status
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.intent.failure import find_failures
-from mprun.model.run_summary import MetricValue
 from mprun.model.spec import Change
 from mprun.model.units import NS_PER_S, TIME
 from mprun.workloads.own_result import BESIDE_S, own_metrics
@@ -69,7 +68,10 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
         from mprun.metrics.qlog_tables import read_qlogs
 
         found.append(read_qlogs(flow, outputs, evidence.intent))
-    found.append(Readings(_name_seen(flow, evidence)))
+    # what the first capture of its QUIC server shows
+    seen = next((one.quic[flow.name] for one in evidence.captured.values() if flow.name in one.quic), {})
+    shown = {f"seen.{name}": value for name, value in seen.items()}
+    found.append(Readings(name_metrics(flow.name, shown, metrics_of(flow))))
     observed, peer = (evidence.observation.hosts.get(host) for host in (flow.source, flow.destination))
     if not (result.data_ports or result.server_ports) or observed is None or peer is None:
         if not found[0].errors:
@@ -79,12 +81,6 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     connections = FlowConnections(flow, find_connections(observed, peer, ports, flow.paths), began_ns, ended_ns)
     found += _read_connections(connections, tool, result, evidence)
     return FlowReading(join(found), result, connections)
-
-
-def _name_seen(flow: AddressedFlow, evidence: Evidence) -> Mapping[str, MetricValue]:
-    """Return what a capture of a QUIC server shows, of the first capture that has it."""
-    seen = next((one.quic[flow.name] for one in evidence.captured.values() if flow.name in one.quic), {})
-    return name_metrics(flow.name, {f"seen.{name}": value for name, value in seen.items()}, metrics_of(flow))
 
 
 def _find_errors(

@@ -13,12 +13,12 @@ from typing import Any
 
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.interference import NONE, Interference
-from mprun.metrics.observation import Host, Observation
+from mprun.metrics.observation import Observation
 from mprun.metrics.path_use import warn_of_ways
 from mprun.metrics.readings import Readings
 from mprun.metrics.subflow import MPTCP_OPENED
 from mprun.metrics.trace_event_tables import warn_of_lost_events
-from mprun.model.agent_report import AgentReport, Ended, MachineLoad
+from mprun.model.agent_report import AgentReport, MachineLoad
 from mprun.model.intent import Intent
 from mprun.model.network import Link
 from mprun.model.path import used_paths
@@ -50,13 +50,21 @@ def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
     intent, agent, observation = evidence.intent, evidence.agent, evidence.observation
     return Readings(
         warnings=(
-            *_warn_of_cut_logs(agent.processes),
+            *(
+                f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB"
+                for ended in agent.processes.values()
+                for log, printed_bytes in ended.cut.items()
+            ),
             *_doubt_machine(agent.host),
             *_warn_of_untaken(intent, observation),
             *_warn_of_missing_packets(intent, agent, observation),
             *account_for_losses(results, intent, agent, observation),
             *_warn_of_late_changes(intent, agent),
-            *_warn_of_lost_sockets(observation.hosts),
+            *(
+                f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
+                for name, host in observation.hosts.items()
+                if host.has_lost_sockets
+            ),
             *warn_of_ways(intent),
             *_warn_of_idle_settings(evidence),
             *_warn_of_counters(agent),
@@ -147,13 +155,13 @@ def account_for_losses(
     counters = observation.counters
     asked = sum(packets for come in agent.faults.values() for packets in come.values())
     at_sockets = sum(count_full_sockets(counted) for counted in agent.counters.values())
-    told = counters.count_lost() + sum(counters.find_untaken().values()) + asked + at_sockets
+    told = sum(counters.lost.values()) + sum(counters.find_untaken().values()) + asked + at_sockets
     rest = sum(missing.values()) - told
     changes = [change for change in intent.changes if isinstance(change, LinkChange)]
     states: list[Link | LinkChange] = [*intent.links, *changes]
     if rest <= 0 or not agent.complete or any(one.forward.corrupt or one.reverse.corrupt for one in states):
         return
-    held = counters.count_held()
+    held = sum(counters.held.values())
     parts = [f"{held} still under way at the end"] if held else []
     rest -= held
     for name, counted in agent.counters.items():
@@ -191,13 +199,6 @@ def _warn_of_late_changes(intent: Intent, agent: AgentReport) -> Iterator[str]:
                 f"events: no change of {what} had an effect: the first is at {TIME.render(at_ns)}, and the last flow "
                 f"ended at {end_ns / 1e9:.3f} s; write an earlier time, or let the flows last longer"
             )
-
-
-def _warn_of_lost_sockets(hosts: Mapping[str, Host]) -> Iterator[str]:
-    """Warn of hosts whose kernel could not report all sockets that closed."""
-    for name, host in hosts.items():
-        if host.has_lost_sockets:
-            yield f"{name}: more sockets closed at once than the kernel could report: some counts are missing"
 
 
 def _warn_of_counters(agent: AgentReport) -> Iterator[str]:
@@ -253,13 +254,6 @@ def explain_full_sockets(counters: Mapping[str, int]) -> str | None:
 def count_full_sockets(counters: Mapping[str, int]) -> int:
     """Return the number of UDP packets that a host dropped at full sockets (nstat(8))."""
     return sum(counters.get(f"{name}RcvbufErrors", 0) for name in ("Udp", "Udp6"))
-
-
-def _warn_of_cut_logs(processes: Mapping[str, Ended]) -> Iterator[str]:
-    """Warn of logs that lack a part of what their program printed."""
-    for ended in processes.values():
-        for log, printed_bytes in ended.cut.items():
-            yield f"logs/{log} is cut off: its program printed {printed_bytes / 1e6:.0f} MB"
 
 
 def tell_real_links(intent: Intent) -> Iterator[str]:

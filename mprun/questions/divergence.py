@@ -90,9 +90,10 @@ class Divergence(Frozen):
                 "none" if one is None else ", ".join(f"{name} {plain(str(value))}" for name, value in one.items())
                 for one in self.event.fields
             )
-        told = [
-            f"{plain(one.host)} {plain(one.name)} {_say_change(one.values)}" for one in self.counters[:MOST_COUNTERS]
-        ]
+        told = []
+        for one in self.counters[:MOST_COUNTERS]:
+            change = " -> ".join("none" if value is None else str(value) for value in one.values)
+            told.append(f"{plain(one.host)} {plain(one.name)} {change}")
         if told:
             more = len(self.counters) - len(told)
             yield f"counters: {', '.join(told)}" + (f", and {more} more" if more else "")
@@ -109,10 +110,6 @@ def tell_packet(packet: DifferentPacket) -> Iterator[str]:
 
 def _say_time(at_ns: int) -> str:
     return f"{at_ns / NS_PER_S:.9f} s"
-
-
-def _say_change(values: tuple[int | None, int | None]) -> str:
-    return " -> ".join("none" if value is None else str(value) for value in values)
 
 
 def are_equal_inputs(one: RunDirectory, other: RunDirectory) -> bool:

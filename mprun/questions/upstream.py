@@ -74,7 +74,8 @@ def write_upstream(shown: ControlledRun, folder: Folder, attached: Mapping[str, 
             folder.write_bytes(f"{prefix}{packet.capture}", _cut_capture(source, packet))
     folder.write_text(COUNTERS, "\n".join(_tell_counters(shown)) + "\n")
     written[COUNTERS] = "nstat of all hosts, before and after the traffic"
-    if log := list(_tell_log(run)):
+    log = [plain(f"{one['time_ns'] / 1e9:12.6f}  {one['level'] or '':7}  {one['text']}") for one in run.rows(TABLE)]
+    if log:
         folder.write_text(KERNEL_LOG, "\n".join(log) + "\n")
         written[KERNEL_LOG] = "the log of the kernel, with times from the start of the traffic"
     for name, content in attached.items():
@@ -190,11 +191,6 @@ def _tell_counters(shown: ControlledRun) -> Iterator[str]:
 
 def _read_counters(run: RunDirectory) -> dict[tuple[str, str], tuple[int, int]]:
     return {(row["name"], row["host"]): (row.get("before") or 0, row.get("after") or 0) for row in run.rows("counters")}
-
-
-def _tell_log(run: RunDirectory) -> Iterator[str]:
-    for row in run.rows(TABLE):
-        yield plain(f"{row['time_ns'] / 1e9:12.6f}  {row['level'] or '':7}  {row['text']}")
 
 
 def _cut_capture(run: RunDirectory, packet: DifferentPacket) -> bytes:

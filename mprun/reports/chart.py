@@ -219,7 +219,8 @@ class _Painting:
             lines = []
             for one in panel.series:
                 x, y = figure.thin(one.x, one.y, MOST_VALUES)
-                lines.append([one.label, [float(f"{v:.6g}") for v in self._x(x)], [_brief(v) for v in self._y(y)]])
+                values = [None if math.isnan(v) else float(f"{v:.4g}") for v in self._y(y)]
+                lines.append([one.label, [float(f"{v:.6g}") for v in self._x(x)], values])
             box = [round(72 * inches, 1) for inches in (left, height - top, right, height - bottom)]
             plots.append({"box": box, "ends": [float(end) for end in axes.get_xlim()], "lines": lines})
         found = {"plots": plots, "units": [self._x.unit, self._y.unit], "holds": chart.form in ("step", "stack")}
@@ -451,9 +452,6 @@ class _Painting:
                 bbox={"boxstyle": "circle,pad=0.18", "facecolor": PAPER, "edgecolor": GREY, "linewidth": 0.7},
             )
 
-    def _has_small_points(self) -> bool:
-        return self._chart.form == "points" and any(len(series.x) > MOST_LARGE for series in self._chart.series)
-
     def _add_legend(self, axes: Axes) -> None:
         entries: dict[str, Any] = {}
         for one in self.figure.axes:
@@ -468,6 +466,7 @@ class _Painting:
             return
         longest = max(len(str(label)) for label in entries) + 6
         columns = max(1, min(len(entries), self._layout.letters // longest))
+        has_small = self._chart.form == "points" and any(len(series.x) > MOST_LARGE for series in self._chart.series)
         self.figure.legend(
             list(entries.values()),
             list(entries),
@@ -477,7 +476,7 @@ class _Painting:
             handlelength=1.6,
             columnspacing=1.2,
             borderpad=0.1,
-            markerscale=LEGEND_SCALE if self._has_small_points() else 1,
+            markerscale=LEGEND_SCALE if has_small else 1,
         )
 
 
@@ -513,11 +512,6 @@ def _place_beside(panel: Panel) -> Iterator[tuple[Series, list[float], float]]:
     width = 0.8 / max(len(panel.series), 1)
     for n, series in enumerate(panel.series):
         yield series, [x - 0.4 + width * (n + 0.5) for x in series.x], width
-
-
-def _brief(value: float) -> float | None:
-    """Return a value with four digits; None for an unknown value."""
-    return None if math.isnan(value) else float(f"{value:.4g}")
 
 
 def _extent(chart: Chart) -> list[float]:

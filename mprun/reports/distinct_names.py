@@ -34,7 +34,13 @@ def name_sides(sources: Sequence[ResultDirectory], given: Sequence[str]) -> list
     names = [name or title for name, title in zip(given, short, strict=True)]
     if len(set(names)) < len(names) and not any(isinstance(source, SweepDirectory) for source in sources):
         names = _add_settings(names, [source for source in sources if isinstance(source, RunDirectory)])
-    return _add_numbers([_add_time(name, source, names) for name, source in zip(names, sources, strict=True)])
+    began = [_TIME.match(source.name) for source in sources]
+    names = [
+        f"{name}, {':'.join(time.groups())}" if names.count(name) > 1 and time else name
+        for name, time in zip(names, began, strict=True)
+    ]
+    # numbers for those that are still equal
+    return [f"{name} ({names[:n].count(name) + 1})" if names.count(name) > 1 else name for n, name in enumerate(names)]
 
 
 def _shorten(titles: Sequence[str]) -> list[str]:
@@ -101,14 +107,3 @@ def _flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield from _flatten(inner, f"{name}[{n}]")
     elif isinstance(value, str | int | float | bool):
         yield name, value
-
-
-def _add_time(name: str, source: ResultDirectory, names: Sequence[str]) -> str:
-    """Return the name with the time of the run if another side has the same name."""
-    began = _TIME.match(source.name)
-    return f"{name}, {':'.join(began.groups())}" if names.count(name) > 1 and began else name
-
-
-def _add_numbers(names: Sequence[str]) -> list[str]:
-    """Return the names with a number where several are still equal."""
-    return [f"{name} ({names[:n].count(name) + 1})" if names.count(name) > 1 else name for n, name in enumerate(names)]

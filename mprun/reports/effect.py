@@ -105,8 +105,12 @@ def choose_changed(
     Those that the files show (shown) and those with an expectation come first.
     """
     by_metric = gather((one.metric, one) for one in compared if None not in (one.first, one.second))
-    changed = {metric: _find_changes(own) for metric, own in by_metric.items()}
-    changed = {metric: changes for metric, changes in changed.items() if changes}
+    # the cells in which a metric clearly differs, and not from nearly nothing
+    differing = {
+        metric: [one for one in own if not is_dull(one) and effect_of(one) is not None]
+        for metric, own in by_metric.items()
+    }
+    changed = {metric: changes for metric, changes in differing.items() if changes}
     named = dict.fromkeys((*shown, *(str(one.expectation.get("metric")) for one in expected)))
     asked = [name for name in named if name in changed]
     main = [*asked, *(name for name in choose_main(list(changed), asked) if name not in asked)]
@@ -130,11 +134,6 @@ def say_range(changes: Sequence[ComparedMetric], total: int) -> tuple[str, str]:
     ends = dict.fromkeys((say_effect(ordered[0]), say_effect(ordered[-1])))
     count = "all" if len(changes) == total else f"{len(changes)} of"
     return " to ".join(ends), f"in {count} {total} cells" if total > 1 else ""
-
-
-def _find_changes(own: Sequence[ComparedMetric]) -> list[ComparedMetric]:
-    """Return the cells in which a metric clearly differs, and not from nearly nothing."""
-    return [one for one in own if not is_dull(one) and effect_of(one) is not None]
 
 
 def say_fact(value: object) -> str:

@@ -282,14 +282,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["inline"] = _inline
-    environment.filters["breakable"] = _break
+    # a narrow page may break a name after a dot or an underscore
+    environment.filters["breakable"] = lambda name: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(name))))
     environment.filters["stretch"] = lambda svg: _SIZE.sub(r"\1", svg, count=1)
     return environment
-
-
-def _break(name: str) -> Markup:
-    """Return a name that a narrow page may break after a dot or an underscore."""
-    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(name))))
 
 
 def _inline(svg: str) -> Markup:

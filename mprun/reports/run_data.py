@@ -95,18 +95,13 @@ class RunData(Frozen):
         if flow is not None:
             frame = frame.filter(pl.col("flow").is_in(self.members(flow)))
         found = frame.select(columns).collect()
-        if "flow" in columns:
-            self._check_flows(table, found["flow"].unique().to_list())
-        return found
-
-    def _check_flows(self, table: str, names: Sequence[str | None]) -> None:
-        """Raise MprunError for the name of a flow that the run does not have."""
         known = {None, *self.flows, *self.groups.values()}
-        if odd := [name for name in names if name not in known]:
+        if "flow" in columns and (odd := [name for name in found["flow"].unique().to_list() if name not in known]):
             raise MprunError(
                 f"tables/{table}.parquet: damaged: names a flow '{odd[0]}', which the run does not have: remove "
                 "its folder 'tables': `mprun show` makes again what it held"
             )
+        return found
 
 
 def over_time(

@@ -195,17 +195,13 @@ def _facts(run: RunDirectory, plan: Plan, summary: Summary) -> Iterator[tuple[st
     yield "seed", str(summary.seed)
     yield "plan digest", plan.digest
     yield "mprun", environment.code
-    yield "tools", "; ".join(_short(text) for text in environment.versions.values())
+    yield "tools", "; ".join(next(iter(text.splitlines()), "").strip() for text in environment.versions.values())
     yield "Python", environment.python
 
 
 def _left_file(run: RunDirectory, name: str) -> LeftFile:
     size = format_measured(run.folder.size(name), SYMBOLS["size"])
     return LeftFile(printable(name), quote(name, errors="surrogateescape"), size)
-
-
-def _short(version: str) -> str:
-    return version.splitlines()[0].strip() if version else version
 
 
 def _commands(run: RunDirectory) -> Sequence[tuple[str, str]]:

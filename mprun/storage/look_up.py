@@ -104,7 +104,8 @@ def find_either(parent: Path, name: str) -> ResultDirectory:
     if newest:
         return max(newest, key=_find_age)
     kinds: Sequence[type[ResultDirectory]] = (SweepDirectory, RunDirectory)
-    return find_named(kinds, parent, name, _list_all) or find_run(parent, name)
+    found = find_named(kinds, parent, name, lambda parent: [*list_runs(parent), *list_sweeps(parent)])
+    return found or find_run(parent, name)
 
 
 def find_named(
@@ -124,10 +125,6 @@ def find_named(
         listed = name_some([one.name for one in matches], 5)
         raise SpecError(f"'{name}' means more than one {what}: write one of {listed}")
     return matches[0] if matches else None
-
-
-def _list_all(parent: Path) -> list[ResultDirectory]:
-    return [*list_runs(parent), *list_sweeps(parent)]
 
 
 def _find_age(found: ResultDirectory) -> int:

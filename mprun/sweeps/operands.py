@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from typing import Any
@@ -105,18 +105,14 @@ def read_halves(source: ResultDirectory, axis: str, name: str) -> Operands:
 
 def _of_runs(one: RunDirectory, other: RunDirectory, names: tuple[str, str]) -> Operands:
     summaries = [run.summary() for run in (one, other)]
-    cells = tuple((_of_run(summary),) for summary in summaries)
+    sides = [Side({}, {}, errors=1) if one.status == "error" else Side({}, {1: one}) for one in summaries]
     facts = differing_values(*(_facts(run) for run in (one, other)))
     # a removed file is no difference of the experiments
     has_both = one.has_resolved_inputs and other.has_resolved_inputs
     lines = differing_lines(*(_resolved(run) if has_both else {} for run in (one, other)))
     lines += _name_attached([one], [other])
     metrics = _define(zip((one, other), summaries, strict=True))
-    return Operands(names, (cells[0], cells[1]), facts, lines, metrics=metrics, sources=(one, other))
-
-
-def _of_run(summary: Summary) -> Side:
-    return Side({}, {}, errors=1) if summary.status == "error" else Side({}, {1: summary})
+    return Operands(names, ((sides[0],), (sides[1],)), facts, lines, metrics=metrics, sources=(one, other))
 
 
 def _facts(run: RunDirectory) -> dict[str, Any]:
@@ -151,7 +147,7 @@ def _list_attached(runs: Iterable[RunDirectory]) -> dict[tuple[str, str], set[st
     """Return the digests of the files that flows take with them, by the names of the flow and the file."""
     found: dict[tuple[str, str], set[str]] = {}
     for run in runs:
-        # as in `_find_definitions`
+        # as in `_define`
         with contextlib.suppress(MprunError):
             for flow in run.plan().intent.traffic:
                 attached: Any = flow.options.get("attachments", ())
@@ -165,7 +161,7 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
     # an interrupted sweep has fewer runs than requested
     told = (
-        _kernels(sweep)
+        {f"kernel {name}": kernel.label for name, kernel in sweep.record.kernels.items()}
         | {name: ", ".join(versions) for name, versions in list_versions(kept).items()}
         | {"runs": len(kept)}
         for sweep, kept in zip((one, other), made, strict=True)
@@ -189,28 +185,17 @@ def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:
         names = summary.metrics.keys() - seen
         if names:
             seen |= names
-            found |= dict(_find_definitions(run, names))
+            # a run of another version may have inputs that this one cannot read: its metrics have no definition then
+            with contextlib.suppress(MprunError):
+                owned = OwnedMetrics(run.plan().intent.traffic)
+                found |= {name: definition[0] for name in names if (definition := find_owned(name, owned))}
     return found
-
-
-def _find_definitions(run: RunDirectory, names: Iterable[str]) -> Iterator[tuple[str, Metric]]:
-    # a run of another version may have inputs that this one cannot read: its metrics have no definition then
-    with contextlib.suppress(MprunError):
-        owned = OwnedMetrics(run.plan().intent.traffic)
-        for name in names:
-            if definition := find_owned(name, owned):
-                yield name, definition[0]
 
 
 def _statements(sweep: SweepDirectory, made: Sequence[Kept]) -> dict[str, bool | None]:
     record = sweep.record
     judged = judge_across(record.across, record.cells, made)
     return {one.holds: one.held for one in judged if not one.left_out}
-
-
-def _kernels(sweep: SweepDirectory) -> dict[str, str]:
-    kernels = sweep.record.kernels
-    return {f"kernel {name}": kernel.label for name, kernel in kernels.items()}
 
 
 def _cells(sweep: SweepDirectory, made: Iterable[Kept]) -> tuple[Side, ...]:

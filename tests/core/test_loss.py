@@ -20,13 +20,7 @@ class Counted(Counters):
 
     def __init__(self, lost: int, held: int) -> None:
         super().__init__()
-        self.lost, self.held = lost, held
-
-    def count_lost(self) -> int:
-        return self.lost
-
-    def count_held(self) -> int:
-        return self.held
+        self.lost, self.held = {("link", "forward"): lost}, {("link", "forward"): held}
 
 
 class Links(Observation):

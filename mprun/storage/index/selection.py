@@ -180,7 +180,8 @@ def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int
     """Return the runs for which a statement holds, and a note if it fits none of them or has no value for some."""
     condition = parse_condition(text)
     with _named(text):
-        if condition is not None and _is_of_texts(source.values(condition[0].key)):
+        # some values are no numbers, with or without a unit
+        if condition is not None and None in map(to_value, source.values(condition[0].key).values()):
             return _compare(text, *condition, chosen, source)
         return _evaluate(parse(_spell(*condition) if condition else text), chosen, source)
 
@@ -209,11 +210,6 @@ def _named(text: str) -> Iterator[None]:
             advice = ", and a text of several words in single quotes"
         named = f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}"
         raise SpecError(named + advice) from None
-
-
-def _is_of_texts(values: ColumnValues) -> bool:
-    """Return whether some values are no numbers with or without a unit."""
-    return any(to_value(value) is None for value in values.values())
 
 
 def _spell(condition: Condition, is_wanted: bool) -> str:

@@ -118,9 +118,7 @@ class LateGroup(click.Group):
         return [CompletionItem(name, help=text) for name, text in found]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Invoke the command. If the reader of the output has ended, exit as if by SIGPIPE: click would call it a
-        failure.
-        """
+        """Invoke the command. If the reader of the output has ended, exit as by SIGPIPE, a failure for click."""
         try:
             return super().invoke(ctx)
         except click.MissingParameter as error:

@@ -113,8 +113,6 @@ def _measure(
 
 
 def _show(name: str, differences: Sequence[baseline.BaselineDifference]) -> None:
-    """Print whether a baseline holds, and its differences as a table."""
-
     because = baseline.explain(differences)
     values = [one for one in differences if one.kind == "value"]
     if not values:

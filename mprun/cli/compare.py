@@ -343,7 +343,6 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
 
 
 def _say_incomplete(operands: Operands) -> list[str]:
-    """Return a line for each incomplete sweep."""
     told = {
         text: [name for name, other in zip("AB", operands.incomplete, strict=True) if other == text]
         for text in operands.incomplete

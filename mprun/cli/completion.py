@@ -52,7 +52,6 @@ def complete_files(_context: click.Context, _parameter: click.Parameter, incompl
 
 
 def complete_kernels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the built kernels."""
     from mprun.kernel import store
 
     return _offer(incomplete, {kernel.name: kernel.version for kernel in store.list_kernels()})
@@ -155,7 +154,6 @@ def complete_counters(context: click.Context, _parameter: click.Parameter, incom
 
 
 def complete_axes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the axes of the sweep that is named first."""
     from mprun.storage import look_up
 
     axes: tuple[str, ...] = ()
@@ -165,15 +163,11 @@ def complete_axes(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def _parent(context: click.Context) -> Path:
-    """Return the folder of runs that the command line names."""
     return Path(context.params.get("parent") or "runs")
 
 
 def _first_argument(context: click.Context) -> str:
-    """Return the first argument of a command line that ends in an option; empty if it has none.
-
-    click names such arguments later.
-    """
+    """Return the first argument of a command line that ends in an option, which click names later; empty without."""
     return str(context.params.get("first") or next(iter(context.args), ""))
 
 

@@ -117,7 +117,6 @@ def _show_files(lines: Iterable[CoverageLine]) -> None:
 
 
 def _show_lines(lines: Iterable[CoverageLine], text: Mapping[str, Sequence[str]] | None) -> None:
-    """Print lines by file and function: their numbers, or each with its text."""
     for file, of_file in groupby(lines, lambda line: line["file"]):
         click.echo(f"\n{file}")
         for function, of_function in groupby(of_file, lambda line: line["function"]):

@@ -284,10 +284,7 @@ def _leave_out_own_kernels(labs: Sequence[Lab]) -> list[Lab]:
 
 
 def _choose_kernel(labs: Sequence[Lab]) -> str:
-    """Return the name of the kernel that labs run on.
-
-    Raises MachineError if the kernel of a lab is not built, SpecError for labs of different kernels.
-    """
+    """Return the kernel that labs run on. Raises MachineError if it is not built, SpecError if labs need several."""
     from mprun.kernel.store import DEFAULT_NAME, list_kernels
 
     own = [(lab, lab.file.kernel) for lab in labs if lab.file.kernel is not None]

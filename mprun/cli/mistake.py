@@ -159,10 +159,7 @@ def _find_key(key: str) -> Iterator[tuple[str, str]]:
 
 
 def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.UsageError:
-    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is.
-
-    commands: of `mprun`.
-    """
+    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is."""
     command = error.ctx.command if error.ctx else None
     if (
         isinstance(error, click.BadParameter)

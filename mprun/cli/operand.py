@@ -115,7 +115,6 @@ def advise(parent: Path, name: str) -> str:
 
 
 def _has_label(parent: Path, name: str) -> bool:
-    """Return whether a run has this label."""
     with contextlib.suppress(SpecError):
         _find_newest(parent, f"label={name}", "run")
         return True
@@ -178,10 +177,7 @@ def need_run(found: ResultDirectory, option: str) -> RunDirectory:
 
 
 def restore_tables(run: RunDirectory, is_needed: bool = False) -> None:
-    """Make the tables of a run again if they are missing.
-
-    is_needed: raise RunError, in place of a warning, if the output from which they are made was removed.
-    """
+    """Make missing tables of a run again. is_needed: raise RunError, and do not warn, if their sources were removed."""
     if not run.has_tables:
         from mprun.runs import runner
 

@@ -394,7 +394,6 @@ class VerdictOptions(Frozen):
         return (self.junit or self.tap) is not None
 
     def write(self, title: str, checks: Iterable[CheckedExpectation]) -> None:
-        """Write the files."""
         from mprun.reports.test_results import to_junit, to_tap
 
         found = list(checks)
@@ -410,10 +409,7 @@ def files(words: str) -> Decorator:
 
 
 def runs(words: str) -> Decorator:
-    """Return a decorator that adds options of runs, by their names in _RUNS. The command gets them as `runs`.
-
-    The word `consent` stands for the three options of consent.
-    """
+    """Return a decorator that adds options of _RUNS, and for `consent` three. The command gets them as `runs`."""
     chosen = words.replace("consent", "allow_exec unconfined as_root").split()
     return _group(RunOptions, "runs", {word: _RUNS[word] for word in chosen})
 
@@ -445,10 +441,7 @@ verdicts = _group(VerdictOptions, "verdicts", _VERDICTS)
 
 
 def to(what: str, **settings: Any) -> Decorator:
-    """Return a decorator that adds --to, where a command writes. The command gets it as `target`.
-
-    what: the help text. settings: other settings of click's option.
-    """
+    """Return a decorator that adds --to, where a command writes, with settings of click. The command gets `target`."""
     settings = {"metavar": "FILE", "type": Target(), "show_default": settings.get("default") is not None, **settings}
     return click.option("--to", "target", help=what, **settings)
 

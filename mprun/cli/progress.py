@@ -129,10 +129,7 @@ def say_time(seconds: float) -> str:
 
 
 def make_progress(*texts: str, is_timed: bool = False) -> Progress:
-    """Return a bar on standard error with texts behind it, as rich formats them.
-
-    is_timed: with the share that is done, and the remaining time.
-    """
+    """Return a bar on standard error with texts behind it. is_timed: with the share that is done, and the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

@@ -135,10 +135,7 @@ def rm(names: tuple[str, ...], parent: Path, yes: bool) -> None:
 
 
 def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: str) -> Listing:
-    """Return the list. Without chosen columns, a page has the main ones, and a terminal the parameters that differ.
-
-    form: `page`, `terminal` or `json`.
-    """
+    """Return the list; without chosen columns, with those of its form: `page`, `terminal` or `json`."""
     from mprun.storage.index.database import FolderIndex, Index
     from mprun.storage.index.selection import find_differing, select
 
@@ -163,7 +160,6 @@ def _ask(parent: Path, found: Scan, is_deep: bool, request: ListRequest, form: s
 
 
 def _describe(row: ListedRow, listing: Listing) -> dict[str, Any]:
-    """Return a row for programs."""
     entry = row.entry
     told: dict[str, Any] = {"name": entry.name, "status": entry.status, "engine": entry.engine}
     if entry.damage:

@@ -56,10 +56,7 @@ def show_cost(run: RunDirectory, as_json: bool) -> None:
 
 
 def show_kernel_log(run: RunDirectory, as_json: bool) -> None:
-    """Print the log of a run's experiment kernel, or the console of a kernel that died.
-
-    Raises SpecError if the run has no log.
-    """
+    """Print the log of a run's experiment kernel, or the console of one that died. Raises SpecError without both."""
     rows = _read_table(run, "kernel_log")
     is_whole = bool(rows)
     if not is_whole:
@@ -137,10 +134,7 @@ def _read_table(run: RunDirectory, name: str) -> list[dict[str, Any]]:
 
 
 def show_trace(run: RunDirectory, pattern: str, as_json: bool) -> None:
-    """Print the number of events of each kind, or the events whose names match a pattern.
-
-    Raises SpecError if the run has no events, or if nothing matches.
-    """
+    """Print the number of events of each kind, or the events of a pattern. Raises SpecError without any."""
     operand.restore_tables(run, is_needed=True)
     tables = {event: table for name, table in run.tables() if (event := event_of(name))}
     if not tables:

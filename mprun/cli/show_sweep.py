@@ -109,10 +109,7 @@ def _show_expectations(cells: Sequence[CellSummary]) -> None:
 
 
 def _show_statements(statements: Sequence[StatementResult], may_come: bool) -> None:
-    """Print the statements across cells, with the measured values of both sides.
-
-    `may_come`: missing runs have not been made yet.
-    """
+    """Print the statements across cells, with both sides. may_come: missing runs have not been made yet."""
     for one in statements:
         click.echo(f"  {mark(one.is_true(may_come))} {prose.wrap(one.holds, '    ').lstrip()}")
         for sides in one.comparisons:

@@ -63,10 +63,7 @@ def run_cells(
 def growing_sweep(
     asked: str, inputs: Mapping[str, str], kernel: str, runs: RunOptions, executor: Executor, title: str = ""
 ) -> Iterator[GrowingSweep]:
-    """Yield a sweep with these parameters. No other command can change it until the end of the block.
-
-    title: instead of that of its files.
-    """
+    """Yield a sweep that no other command can change until the block ends. title: instead of that of its files."""
     with ExitStack() as stack, SweepBar() as bar:
         yield GrowingSweep(
             *(runs.parent, asked, inputs, kernel, runs.keep, runs.consent),
@@ -77,10 +74,7 @@ def growing_sweep(
 
 
 class SweepBar(Live):
-    """The number of finished runs, the running ones, and the remaining time.
-
-    It is a bar on a terminal, and otherwise a line at growing intervals.
-    """
+    """The finished and running runs, and the time left: a bar on a terminal, else a line at growing intervals."""
 
     def __init__(self) -> None:
         super().__init__(make_progress(*_TEXTS) if sys.stderr.isatty() else None)

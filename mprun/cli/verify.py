@@ -164,7 +164,6 @@ def _show_run(original: Original, done: ReproducedRun, divergence: Divergence | 
 
 
 def _show(done: ReproducedRun, is_bundle: bool, is_kept: bool) -> None:
-    """Print the verdict on the runs of a sweep or a bundle."""
     from mprun.cli.compare import show_lines
 
     for text in done.failures:

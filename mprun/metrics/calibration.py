@@ -112,7 +112,6 @@ class _MeasuredWay(Frozen):
     is_simulated: bool
 
     def rows(self) -> Iterator[CalibratedQuantity]:
-        """Yield a row for each quantity that the train measures."""
         kind, unseen = self.train.kind, self.found.unseen
         if unseen:
             yield self.row(kind, "", 0, None, 0, 0, f"{unseen} frames came too fast to be counted")

@@ -29,10 +29,7 @@ class Capacity(Frozen):
 
 
 def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capacity | None:
-    """Return what a flow's paths carry in one direction; None if a path has no rate, or a rate that changes.
-
-    is_forward: from the flow's source to its destination.
-    """
+    """Return what a flow's paths carry from its source, or back; None if a path has no rate, or one that changes."""
     changing = {change.link for change in intent.changes}
     of_path: dict[str, dict[_Way, int]] = {}
     for path in flow.paths:
@@ -73,10 +70,7 @@ def _find_cut(of_path: Mapping[str, Mapping[_Way, int]]) -> int:
 
 
 def cross(intent: Intent, flow: AddressedFlow, path: FlowPath, is_forward: bool) -> Iterator[LinkWay]:
-    """Yield the directions of links that packets cross on a path, from the source's link on.
-
-    is_forward: from the flow's source to its destination.
-    """
+    """Yield the directions of links that packets cross on a path from its source, or (not is_forward) back to it."""
     for there in walk(intent.links, flow.source, path.links):
         forward, reverse = there.link.ways
         yield forward if (there.direction == "forward") == is_forward else reverse

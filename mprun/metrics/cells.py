@@ -83,10 +83,7 @@ def metrics_of(rows: Iterable[CellRun]) -> dict[str, Symbol]:
 
 
 def sum_up(cells: Sequence[SweepCell], rows: Sequence[CellRun], needed: Sequence[int]) -> list[CellSummary]:
-    """Return the results of each cell.
-
-    Statistics leave out runs that ended with an error. needed: the number of runs that each cell needs.
-    """
+    """Return the results of each cell. Statistics leave out errors. needed: the number of runs that each cell needs."""
     found = []
     for n, cell in enumerate(cells):
         own = [row for row in rows if row.cell == n]

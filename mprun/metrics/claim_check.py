@@ -72,10 +72,7 @@ class JudgedClaim(Frozen):
 def judge(
     claims: Iterable[Claim], runs: Mapping[str, MeasuredRun | Swept], missing: Mapping[str, str]
 ) -> list[JudgedClaim]:
-    """Return the verdict on each claim. runs: by name. missing: the reason why a run of a name does not exist.
-
-    A claim is open if a run is missing or did not measure a value.
-    """
+    """Return the verdict on each claim; open if a run is missing or lacks a value. missing: the reasons, by name."""
     return [_judge(claim, runs, missing) for claim in claims]
 
 
@@ -127,10 +124,7 @@ def _find_pairs(node: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
 
 
 def find_value(reference: Reference, runs: Mapping[str, MeasuredRun | Swept]) -> Value:
-    """Return the value of a name. Raises UnknownName.
-
-    The name is `RUN.METRIC`, `RUN.TABLE[conditions].COLUMN`, or `SWEEP[conditions].METRIC`.
-    """
+    """Return the value of RUN.METRIC, RUN.TABLE[conditions].COLUMN or SWEEP[conditions].METRIC. Raises UnknownName."""
     run = runs[reference.segments[0].name]
     if isinstance(run, Swept):
         return find_in_cells(reference, run.cells, run.rows)

@@ -72,10 +72,7 @@ class Counters:
                     self._names[source, index] = (node, interface, self._links[node, interface][0])
 
     def read_interfaces(self, datagrams: bytes, at_ns: int, source: int) -> None:
-        """Add the answers to a dump of counters.
-
-        Interfaces that are part of no link are left out. A port of a wire has no row; only its untaken packets count.
-        """
+        """Add the answers to a dump of counters, of links only. Of a wire's port, only the untaken packets count."""
         for kind, _, body in split_messages(datagrams):
             names = self._names.get((source, *_STATS_MESSAGE.unpack_from(body))) if kind == RTM_NEWSTATS else None
             if names is not None:

@@ -62,10 +62,7 @@ def explain_plain_tcp(client: Mapping[str, int], server: Mapping[str, int], inte
 
 
 def explain_settings(client: Mptcp, server: Mptcp, wanted: float) -> str | None:
-    """Return how the MPTCP settings of two hosts limit the number of subflows; None if they do not.
-
-    client, server: of the intent. wanted: the number that was expected.
-    """
+    """Return how the MPTCP settings of two hosts give fewer subflows than were expected; None if they do not."""
     if client.path_manager == "default":
         flags = [flag for endpoint in client.endpoints for flag in endpoint.flags]
         if not flags:

@@ -226,10 +226,7 @@ def _explain_unused(one: FlowConnections, best: Collection[str], observation: Ob
 
 
 def find_usual(mtu: int, bdp_bytes: float, round_trip: float) -> float:
-    """Return the efficiency that headers, the handshake and slow start leave.
-
-    round_trip: the round-trip time as a share of the flow's time.
-    """
+    """Return the efficiency that headers, handshake and slow start leave. round_trip: a share of the flow's time."""
     rounds = 1 + math.log2(max(1.0, bdp_bytes / FIRST_WINDOW_BYTES))
     return (1 - _share_of_headers(mtu)) * max(0.0, 1 - rounds * round_trip)
 

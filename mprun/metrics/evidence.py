@@ -56,7 +56,6 @@ class Evidence(Frozen):
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
     def expects(self, flow: str) -> bool:
-        """Return True if the experiment expects something of a flow."""
         return any(one.metric.startswith(f"{flow}.") for one in self.expectations)
 
 

@@ -54,7 +54,6 @@ def _explain_idle(metric: str, minimum: float, metrics: SummaryMetrics) -> str |
 def judge_all(
     expectations: Sequence[Expectation], metrics: SummaryMetrics, allowances: Mapping[str, Allowance]
 ) -> tuple[tuple[ExpectationVerdict, ...], list[str]]:
-    """Return the verdict on each expectation, and the warnings."""
     judged = [judge(one, metrics, allowances.get(one.metric)) for one in expectations]
     return tuple(verdict for verdict, _ in judged), [warning for _, warning in judged if warning is not None]
 

@@ -138,10 +138,7 @@ def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
 
 
 def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence, ran_s: float) -> Iterator[str]:
-    """Yield a warning about each rate and each time of a program of the user that can hardly be meant.
-
-    ran_s: the time for which its command ran.
-    """
+    """Warn of each rate and time of a program of the user that can hardly be meant. ran_s: its command's time."""
     if flow.tool != "exec":
         return
     rates = [find_capacity(evidence.intent, flow, is_forward) for is_forward in (True, False)]

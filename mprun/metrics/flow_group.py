@@ -27,10 +27,7 @@ NsT = TypeVar("NsT", int, float)
 def measure_groups(
     flows: Sequence[Flow], results: Mapping[str, Result], measured: SummaryMetrics
 ) -> Iterator[Readings]:
-    """Yield the metrics and the tables of each group whose flows all have a result.
-
-    results: by flow. measured: the metrics of flows by their whole names.
-    """
+    """Yield the metrics and tables of each group whose flows all have a result. measured: by their whole names."""
     for group, some in gather((flow.group, flow) for flow in flows if flow.group is not None).items():
         if all(flow.name in results for flow in some):
             values = _over(some, results, measured)
@@ -46,7 +43,6 @@ def measure_groups(
 
 
 def _pool_delays(flows: Sequence[Flow], results: Sequence[Result]) -> Result:
-    """Return the delays of all flows together."""
     names = dict.fromkeys(name for result in results for name in result.delays_ns)
     return Result(delays_ns={n: [ns for r in results for ns in r.delays_ns.get(n, ())] for n in names})
 
@@ -81,10 +77,7 @@ def sum_up(flows: Sequence[Flow], results: Mapping[str, Result]) -> Readings:
 
 
 def find_rate(flows: Sequence[Sequence[Portion]]) -> float | None:
-    """Return the payload of all flows, divided by the time in which at least one of them ran, in bit/s.
-
-    A flow runs during its portions. None if no two flows ran at the same time.
-    """
+    """Return the payload of all flows by the time in which one of them ran, in bit/s; None if no two ran together."""
     ran = [join_intervals(_intervals(portions)) for portions in flows]
     together = join_intervals([interval for intervals in ran for interval in intervals])
     if _length(together) == sum(map(_length, ran)):

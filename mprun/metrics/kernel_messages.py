@@ -22,10 +22,7 @@ OF_LOG: Mapping[str, ColumnKind] = {
 
 
 def judge_log(messages: Sequence[KernelMessage], zero_ns: int | None) -> Readings:
-    """Return the failure of a run whose kernel reported a bug, and warnings about its log.
-
-    zero_ns: time zero, from the kernel's boot; None if the run did not come so far.
-    """
+    """Return the bugs that a run's kernel reported, and warnings. zero_ns: time zero, from the boot, if known."""
     return Readings(failures=tuple(_tell_reports(messages, zero_ns)), warnings=tuple(_doubt_log(messages)))
 
 

@@ -46,7 +46,6 @@ class Allowance(Frozen):
         return (sum(worst) + rest) / self.round_trips / NS_PER_S
 
     def explain(self, metric: str, value_s: float, maximum_s: float) -> str:
-        """Return why a value above its bound holds."""
         return (
             f"{metric} is {value_s * 1e3:.3f} ms, above {maximum_s * 1e3:g} ms: each of its packets waits for "
             f"{self.timers} timers, and this machine's came late by up to {self.late_ns[0] / 1e6:.1f} ms, "
@@ -55,10 +54,7 @@ class Allowance(Frozen):
 
 
 def find_allowances(intent: Intent, idle: MachineLoad | None) -> Mapping[str, Allowance]:
-    """Return the allowance of each path's round trip, by the metric's name.
-
-    idle: how the host kept up while idle paths were measured; None in simulated time, where no timer is late.
-    """
+    """Return the allowance of each path's round trip, by metric. idle: the load before the traffic, in real time."""
     if idle is None or not idle.late_worst_ns:
         return {}
     links = {link.name: link for link in intent.links}
@@ -71,10 +67,7 @@ def find_allowances(intent: Intent, idle: MachineLoad | None) -> Mapping[str, Al
 
 
 def find_exchange_allowance(intent: Intent, traffic: MachineLoad | None) -> Allowance | None:
-    """Return the allowance of one request and its answer, over the path with the most delay stages.
-
-    traffic: how the host kept up while there was traffic; None in simulated time, where no timer is late.
-    """
+    """Return the allowance of a request and its answer over the path with the most delay stages, in real time."""
     if traffic is None or not traffic.late_worst_ns:
         return None
     links = {link.name: link for link in intent.links}

@@ -84,10 +84,7 @@ _PORTS = struct.Struct("!HH")
 
 
 class PathManagerEvent(NamedTuple):
-    """An event of a path manager (`mprun.agent.mptcp_event`). at_ns: from time zero.
-
-    An event that does not have a value has None.
-    """
+    """An event of a path manager (`mprun.agent.mptcp_event`), from time zero. None stands for a value that it lacks."""
 
     at_ns: int
     event: str

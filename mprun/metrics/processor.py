@@ -69,10 +69,7 @@ class Processors:
 
 
 def measure_cpu(processes: Mapping[str, Ended], programs: polars.DataFrame) -> Readings:
-    """Return cpu.client and cpu.server of each flow, by the last sample of each program.
-
-    A program that serves several flows is left out.
-    """
+    """Return cpu.client and cpu.server of each flow, by the last sample of each program that serves one flow."""
     last = programs.group_by("process", maintain_order=True).last()
     used_ns = {row["process"]: row["user_ns"] + row["system_ns"] for row in last.iter_rows(named=True)}
     metrics = {}

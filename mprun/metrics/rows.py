@@ -67,7 +67,6 @@ class Rows:
         self._rows = []
 
     def frame(self) -> polars.DataFrame:
-        """Return all rows so far."""
         self._pack()
         self._packed = [self._polars.concat(self._packed)]
         return self._packed[0]

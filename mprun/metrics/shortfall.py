@@ -86,7 +86,6 @@ class _Scene(Frozen):
 
     @property
     def is_disturbed(self) -> bool:
-        """Return whether the file asks for losses, or for packets out of order."""
         return disturb((*self.there, *self.back))
 
 
@@ -99,10 +98,7 @@ def disturb(ways: Iterable[LinkWay]) -> bool:
 def explain_shortfall(
     flow: AddressedFlow, results: Mapping[str, Result], tables: Mapping[str, polars.DataFrame], evidence: Evidence
 ) -> Readings:
-    """Explain why a flow got less than its path carries: a warning if a cause is known, else a note.
-
-    results: of all flows that ran. tables: the samples.
-    """
+    """Explain why a flow got less than its path carries: a warning if a cause is known, else a note."""
     scene = _find_scene(flow, results, evidence)
     if scene is None:
         return Readings()
@@ -218,10 +214,7 @@ def _sum(drops: Counter[tuple[str, str]], scene: _Scene) -> int:
 
 
 def explain_queues(paths: Iterable[tuple[Iterable[LinkWay], float]], drops: Counter[tuple[str, str]]) -> str | None:
-    """Return the sentence for the queues that are too short and dropped; None if there are none.
-
-    paths: the links on the data's way, and the BDP in bytes.
-    """
+    """Return the sentence for short queues that dropped, or None. paths: the data's links, and the BDP in bytes."""
     short: dict[tuple[str, str], str] = {}
     for there, bdp_bytes in paths:
         for one in there:

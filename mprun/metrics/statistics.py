@@ -137,10 +137,7 @@ def is_narrow(values: Sequence[float], confidence: float, within: float) -> bool
 
 
 def jain(values: Sequence[float]) -> float:
-    """Return Jain's fairness index: 1 if all are equal, 1/n if one of n has all (RFC 5166 section 2.3.3).
-
-    Raises ValueError for a value below 0.
-    """
+    """Return Jain's index, from 1/n to 1 if all are equal (RFC 5166 section 2.3.3). Raises ValueError below 0."""
     need(1, values)
     if min(values) < 0:
         raise ValueError(f"{min(values)} is below 0, and Jain's index is for shares: leave it out")
@@ -178,10 +175,7 @@ def paired_difference(
 
 
 def difference(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> MeanDifference:
-    """Return the difference of runs that are not paired and whose spreads may differ (Welch).
-
-    At least two runs of each side are needed.
-    """
+    """Return the difference of runs that are not paired, at least two a side, whose spreads may differ (Welch)."""
     need(2, first, second)
     mean = statistics.fmean(second) - statistics.fmean(first)
     parts = [(statistics.variance(values) / len(values), len(values) - 1) for values in (first, second)]
@@ -233,10 +227,7 @@ def paired_ratio(first: Sequence[float], second: Sequence[float], confidence: fl
 
 
 def _welch(parts: Sequence[tuple[float, int]], confidence: float) -> float:
-    """Return half the interval of a sum of independent parts.
-
-    parts: the squared standard error and the degrees of freedom of each.
-    """
+    """Return half the interval of a sum of independent parts: their squared standard errors and degrees of freedom."""
     total = sum(square for square, _ in parts)
     if not total:
         return 0.0

@@ -58,9 +58,7 @@ def tell_unopened(flow: AddressedFlow, evidence: Evidence) -> Readings:
 
 
 def tell_refused(flow: AddressedFlow, evidence: Evidence) -> Readings:
-    """Warn of a command without a server whose host could not open a TCP connection. A program may end well all the
-    same.
-    """
+    """Warn of a command without a server whose host could not open a TCP connection, even if its program ended well."""
     host = str(flow.options.get("on", flow.source))
     counters = evidence.agent.counters_of(host)
     failed = counters.get("TcpAttemptFails", 0)
@@ -148,10 +146,7 @@ def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> R
 
 
 def find_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> list[tuple[Subflow, int]]:
-    """Return the initial subflows that were reset at both ends, each with the time, ns.
-
-    Linux clears their counts at once (tcp_disconnect).
-    """
+    """Return initial subflows that were reset at both ends, and when, ns. Linux clears their counts then."""
     at_client, at_peer = (_find_resets(host, evidence) for host in (flow.source, flow.destination))
     initial = [one.subflows[0] for one in connections]
     return [

@@ -126,7 +126,6 @@ def order_metrics(metrics: SummaryMetrics, intent: Intent) -> SummaryMetrics:
 
 
 def _group(flows: Sequence[AddressedFlow]) -> dict[str, tuple[str, ...]]:
-    """Return the names of the flows in each group."""
     groups = dict.fromkeys(flow.group for flow in flows if flow.group is not None)
     return {group: tuple(flow.name for flow in flows if flow.group == group) for group in groups}
 

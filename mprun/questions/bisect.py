@@ -276,10 +276,7 @@ class Experiment(Frozen):
 def test(
     asked: Experiment, subject: BuildSubject, tree: Path, fail_if: Expression | None, progress: RunProgress
 ) -> Answer:
-    """Build the version in `tree` and run the experiment on it. Return the answer.
-
-    Raises SpecError or MachineError for a problem that each version would have.
-    """
+    """Build the version in `tree` and run it. Raises SpecError or MachineError for what each version would have."""
 
     # the files for a program may need its build
     if fail_if is not None and not isinstance(subject, OwnProgram):

@@ -74,7 +74,6 @@ class OwnProgram:
     parameters: dict[str, str] = field(default_factory=dict)
 
     def build(self, tree: Path, progress: Progress) -> None:
-        """Run the user's command in the tree."""
         self.parameters = {"tree": str(tree)}
         progress("building", 0)
         done = subprocess.run(

@@ -76,10 +76,7 @@ class Divergence(Frozen):
     counters: tuple[DifferentCounter, ...]
 
     def tell(self, run: str, compared: Sequence[ComparedMetric]) -> Iterator[str]:
-        """Yield lines for people.
-
-        run: the name of the first run, whose kernel can be stopped at the packet. compared: the metrics of both runs.
-        """
+        """Yield lines for people. run: the first run, whose kernel can be stopped there. compared: of both runs."""
         yield _say_changed(compared)
         if self.packet is not None:
             yield from tell_packet(self.packet)
@@ -230,7 +227,6 @@ def find_counters(one: RunDirectory, other: RunDirectory) -> list[DifferentCount
 
 
 def _share(one: int | None, other: int | None) -> float:
-    """Return a change as a share of the larger value."""
     values = (one or 0, other or 0)
     return abs(values[0] - values[1]) / max(map(abs, values), default=0) if any(values) else 0.0
 

@@ -73,10 +73,7 @@ def find_outliers(faulted: Sequence[FaultedRun], base: FaultedRun) -> list[Fault
 def find_separating(
     faulted: Sequence[FaultedRun], controls: Sequence[FaultedRun], base: FaultedRun
 ) -> list[FaultedRun]:
-    """Return the outcomes that the control does not have: unlike its own, or whose distance from it is far out.
-
-    controls: the outcome of each packet in the control.
-    """
+    """Return the outcomes that are unlike those of the control, packet by packet, or whose distance is far out."""
     distances = [
         None if one.value is None or other.value is None else one.value - other.value
         for one, other in zip(faulted, controls, strict=True)
@@ -110,10 +107,7 @@ def _is_outside(value: float | None, low: float, high: float) -> bool:
 
 
 def group(outliers: Sequence[FaultedRun], base_of: Callable[[FaultedRun], FaultedRun]) -> list[Group]:
-    """Return outliers by cause, the largest group first. Outcomes without a new cause are grouped by packet kind.
-
-    base_of: returns the outcome whose causes are not new.
-    """
+    """Return outliers by new cause, or else by kind, the largest group first. base_of: gives the outcome to compare."""
     groups = gather((_key(one, base_of(one)), one) for one in outliers)
     made = [Group(_tell(found[0], base_of(found[0])), tuple(found)) for found in groups.values()]
     return sorted(made, key=lambda one: (-len(one.outcomes), one.outcomes[0].packet.number))

@@ -66,10 +66,7 @@ class Base(Frozen):
 
 
 def watched(loaded: Loaded, packet: str, faults: Sequence[PacketFault] = (), values: CellValues = ()) -> Loaded:
-    """Return what a run of the study reads. packet: the name of its packet. values: of other axes.
-
-    Raises SpecError if no packet can be counted.
-    """
+    """Return what a run of the study reads. packet: its name. Raises SpecError if no packet can be counted."""
     network = allocate(loaded.spec)
     headings = find_headings(compile_plan(loaded.spec, network).intent)
     if not headings:
@@ -121,10 +118,7 @@ class Faulted(Frozen):
 
 
 def read_faulted(sweep: SweepDirectory, packets: Sequence[Packet], metric: str | None) -> tuple[Faulted, ...]:
-    """Return the outcomes on the kernel, and on the control kernel if the study has one.
-
-    metric: the one to measure; None for the end of the last flow.
-    """
+    """Return the outcomes on the kernel, then on a control kernel. metric: None for the end of the last flow."""
     found: dict[int, FaultedRun] = {}
     each = len(packets) + 1
     for kept in sweep.runs():
@@ -160,7 +154,6 @@ def choose_metric(loaded: Loaded, summary: Summary, asked: str | None) -> str | 
 
 
 def unit_of(summary: Summary, metric: str | None) -> str:
-    """Return the symbol of the base unit of what a study measures."""
     return "s" if metric is None else summary.metrics[metric].unit
 
 

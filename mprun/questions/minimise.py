@@ -136,7 +136,6 @@ def read_with_seed(run: RunDirectory, work: Path) -> ValueTree:
 
 
 def write_files(tree: ValueTree, target: Path, head: str = "") -> tuple[Path, Path]:
-    """Write the two files of a tree to a folder. Return their paths."""
     folder = Folder(target)
     names = ("topo.yaml", "xp.yaml")
     for name, kind in zip(names, ("topology", "experiment"), strict=True):

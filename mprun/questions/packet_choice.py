@@ -87,7 +87,6 @@ class Packet(Frozen):
 
     @property
     def label(self) -> str:
-        """The number for people."""
         return str(self.number) if self.also is None else f"{self.number} and {self.also.number}"
 
 
@@ -142,10 +141,7 @@ def watch(experiment: ExperimentSpec, arrivals: Iterable[Arrival]) -> Experiment
 
 
 def list_packets(rows: Iterable[Mapping[str, Any]], headings: Mapping[tuple[str, str], Heading]) -> list[Packet]:
-    """Return the packets that can have a fault, in order of time.
-
-    rows: of the table `packets` of a run with the captures of `watch`.
-    """
+    """Return the packets that can have a fault, in order of time. rows: of `packets` of a run as of `watch`."""
     arrivals = {heading.arrival for heading in headings.values()}
     counts = dict.fromkeys(arrivals, 0)
     began: set[tuple[object, ...]] = set()

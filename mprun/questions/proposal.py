@@ -90,7 +90,6 @@ class _Search:
         self._ask_on(2 ** max(0, int(math.log2(max(1, self._budget // 2)))))
 
     def _ask_on(self, count: int) -> None:
-        """Test the next points of the sequence."""
         self._ask("sample", [tuple(map(float, point)) for point in self._sequence.random(count)])
 
     def sample_on(self) -> None:

@@ -80,10 +80,7 @@ def _of(look: tuple[str, str, int], positions: Sequence[tuple[float, float]]) ->
 
 
 def draw_faults(done: str, quantity: str, unit: str, faulted: Sequence[FaultedRun], base: float | None) -> Chart | None:
-    """Return a plot for each path and direction; None without a value.
-
-    done: the fault, as in "lost". base: the value without faults.
-    """
+    """Return a plot for each path and direction; None without a value. done: as in "lost". base: without faults."""
     known = [one for one in faulted if one.value is not None]
     if not known:
         return None

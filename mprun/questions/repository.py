@@ -89,10 +89,7 @@ class Repository(Frozen):
         return _run(self.own, words, most)
 
     def take(self, commit: str) -> None:
-        """Check a commit out. Files that are not part of the commit are removed.
-
-        Raises RunError if the content of a file is missing, and SpecError if the commit is too large.
-        """
+        """Check a commit out, and remove other files. Raises RunError for a missing object, SpecError if it is huge."""
         total = 0
         for line in self.read("ls-tree", "-r", "-l", "-z", commit, most=MOST_LIST_BYTES).split("\0")[:-1]:
             about, _, name = line.partition("\t")
@@ -108,7 +105,6 @@ class Repository(Frozen):
         self.read("clean", "-ffdxq")
 
     def remove(self) -> None:
-        """Remove mprun's folder."""
         shutil.rmtree(self.own)
 
 
@@ -161,10 +157,7 @@ def _read_path(file: Path, head: str = "") -> Path:
 
 
 def _check_objects(objects: Path) -> None:
-    """Check a folder of objects, and all those that it takes objects from.
-
-    Raises UnsafeError for a pipe or a device, for which git would wait.
-    """
+    """Check a folder of objects and its alternates. Raises UnsafeError for a pipe or a device, for which git waits."""
     waiting, seen = [objects], set()
     while waiting:
         folder = Path(os.path.realpath(waiting.pop()))

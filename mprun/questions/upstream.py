@@ -58,10 +58,7 @@ class ControlledRun(Frozen):
 
 
 def write_upstream(shown: ControlledRun, folder: Folder, attached: Mapping[str, bytes]) -> Iterator[str]:
-    """Write the report and its files to a folder, and yield their names. Raises MprunError.
-
-    attached: files that the user adds, such as a patch or a packetdrill script, by name.
-    """
+    """Write the report and its files, and yield their names. attached: the user's files. Raises MprunError."""
     written: dict[str, str] = {}
     run, control = shown.run, shown.control
     packet = None if control is None else find_packet(run, control)

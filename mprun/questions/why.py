@@ -51,7 +51,6 @@ class ReseedMoment(Frozen):
 
     @property
     def share(self) -> float:
-        """The share of the runs that failed."""
         return self.failed / self.count
 
     @property
@@ -129,10 +128,7 @@ def explain(
 
 
 def find_rise(moments: Sequence[ReseedMoment], end_ns: int) -> tuple[int, int] | None:
-    """Return the neighbouring times with the largest rise of the share; None if it never rises.
-
-    At the end of the run the share is 1.
-    """
+    """Return the neighbouring times with the largest rise of the share, which ends at 1; None if it never rises."""
     ends = [*((one.at_ns, one.share) for one in moments), (end_ns, 1.0)]
     rises = [(later[1] - earlier[1], -earlier[0], later[0]) for earlier, later in pairwise(ends)]
     largest = max(rises)
@@ -165,7 +161,6 @@ class _Asked:
         return self._question.has_failed(self._runs[-1])
 
     def is_same_as(self, own: Mapping[str, MetricValue]) -> bool:
-        """Return whether all runs so far have the same metrics as the run itself."""
         return all(kept.summary.metrics == own for kept in self._runs)
 
     def moments(self) -> list[ReseedMoment]:
@@ -184,6 +179,5 @@ def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:
 
 
 def tabulate(explained: Explained) -> dict[str, list[Any]]:
-    """Return the columns of the table, a row for each time."""
     rows = ((one.at_ns, one.count, one.failed, one.share, *one.interval) for one in explained.moments)
     return tool.tabulate(("from_ns", "runs", "failed", "share", "low", "high"), rows)

@@ -96,10 +96,7 @@ def lay_out(width_um: int | None) -> ChartSize:
 
 
 def paint(chart: Chart, layout: ChartSize, images: Sequence[Image]) -> dict[str, bytes]:
-    """Return the picture by the kind of image.
-
-    svg: a whole document, with text as text. Its colours are those that `palette.themed` replaces.
-    """
+    """Return the picture by the kind of image. svg: a document with text as text, in colours for `palette.themed`."""
     painted: dict[str, bytes] = {}
     with mpl.rc_context(_settings(layout, chart.name)):  # type: ignore[arg-type]
         painting = _Painting(chart, layout)

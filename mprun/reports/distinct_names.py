@@ -25,10 +25,7 @@ MOST_SETTINGS = 2
 
 
 def name_sides(sources: Sequence[ResultDirectory], given: Sequence[str]) -> list[str]:
-    """Return a name for each side. All names differ.
-
-    given: names that are known already, such as those of a lab's steps; empty where none is known.
-    """
+    """Return a name for each side. All names differ. given: names that are known already, or empty."""
     titles = [source.record.title if isinstance(source, SweepDirectory) else title_of(source) for source in sources]
     short = _shorten(titles)
     names = [name or title for name, title in zip(given, short, strict=True)]

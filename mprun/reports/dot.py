@@ -40,10 +40,7 @@ def to_dot(drawing: Drawing) -> str:
 
 
 def render(dot: str, image: Literal["svg", "png", "pdf"]) -> bytes:
-    """Return the image. The same text gives the same bytes on the same machine.
-
-    Raises MachineError without graphviz.
-    """
+    """Return the image, the same bytes for the same text on this machine. Raises MachineError without graphviz."""
     argv = ["dot", f"-T{image}", *([f"-Gdpi={PIXELS_PER_INCH}"] if image == "png" else [])]
     try:
         done = subprocess.run(argv, input=dot.encode(), capture_output=True, check=False)

@@ -30,10 +30,7 @@ Rating = Literal["better", "worse"]
 
 
 def effect_of(one: ComparedMetric) -> float | None:
-    """Return the change of a metric: the difference of two shares, or else the relative change.
-
-    None for a change from nearly nothing.
-    """
+    """Return the difference of two shares, or else the relative change; None for a change from nearly nothing."""
     if one.first is None or one.second is None:
         return None
     if one.symbol == "share":
@@ -82,10 +79,7 @@ def _is_equal(one: ComparedMetric) -> bool:
 
 
 def order_by_effect(compared: Sequence[ComparedMetric]) -> list[ComparedMetric]:
-    """Return the metrics of each cell with the largest change first.
-
-    Changes from nearly nothing follow, because they have no size. Metrics without a change are last.
-    """
+    """Return the metrics of each cell: the largest change first, then changes from nearly nothing, then no changes."""
     cells = gather((label_of(one.values), one) for one in compared)
     return [one for own in cells.values() for one in sorted(own, key=_rank)]
 

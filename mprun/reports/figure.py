@@ -77,10 +77,7 @@ class Series(Frozen):
     is_lost: bool = False
 
     def along(self, form: ChartForm) -> Sequence[float]:
-        """Return the values on the x axis.
-
-        In a distribution, they are the values that other forms have on the y axis.
-        """
+        """Return the values on the x axis: of a distribution, those that other forms have on the y axis."""
         return self.y if form == "cdf" else self.x
 
 
@@ -129,7 +126,6 @@ class Chart(Frozen):
 
     @property
     def series(self) -> list[Series]:
-        """The series of all plots."""
         return [series for panel in self.panels for series in panel.series]
 
     @property

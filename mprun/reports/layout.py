@@ -110,10 +110,7 @@ def longest_way(edges: Sequence[tuple[EdgeEnds, float]]) -> float:
 
 
 def order_layers(nodes: Iterable[str], edges: Sequence[EdgeEnds]) -> list[tuple[str, ...]]:
-    """Return the layers of a tree, from the leaves up.
-
-    Leaves keep their order; other nodes are above their own leaves.
-    """
+    """Return the layers of a tree, from the leaves up. Leaves keep their order; others are above their own leaves."""
     below: dict[str, list[str]] = {name: [] for name in nodes}
     for tail, head in edges:
         below[tail].append(head)

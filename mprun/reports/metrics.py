@@ -47,18 +47,12 @@ def _find_symbol(metric: str) -> str:
 
 
 def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:
-    """Return the t interval of a metric's mean, from a sweep's summary; None if only one run has it.
-
-    confidence: 0.95 or 0.99.
-    """
+    """Return the t interval of a metric's mean; None if only one run has it. confidence: 0.95 or 0.99."""
     return {95: metric.t95, 99: metric.t99}.get(round(confidence * 100))
 
 
 def format_mean(cell: CellSummary, name: str, confidence: float) -> str:
-    """Return the mean of a metric over the runs of a cell, with half its t interval if it has one.
-
-    If not all runs that ended measured the metric, their number follows.
-    """
+    """Return the mean of a metric of a cell, ± half its t interval, and the number of runs if some lack the metric."""
     metric, ended = cell.metrics.get(name), cell.runs.total - cell.runs.error
     if metric is None:
         return "-"
@@ -91,10 +85,7 @@ def list_metrics(cells: Sequence[CellSummary]) -> list[str]:
 
 
 def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = ()) -> list[str]:
-    """Return the main metrics of a sweep's summary: those with expectations and goodputs, or else all.
-
-    wanted: the metrics that the experiment asks for, in place of these.
-    """
+    """Return the wanted metrics of a sweep, else those with expectations and goodputs, or else all."""
     known = list_metrics(cells)
     if asked := [name for name in wanted if name in known]:
         return asked

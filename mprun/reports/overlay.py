@@ -55,10 +55,7 @@ class OverlaidRun(Frozen):
 
 
 def overlay(subjects: Sequence[OverlaidRun]) -> Iterator[Chart]:
-    """Yield the figures of several runs: the rate over time first, then what at least two of them have.
-
-    All figures over time have the same end.
-    """
+    """Yield the figures of several runs, with one end of time: first the rate, then what at least two of them have."""
     charts = [chart for chart in _draw(subjects) if chart is not None]
     until = max((chart.end for chart in charts if chart.is_over_time), default=0.0)
     marks = tuple(mark for mark in _join_marks(subjects) if 0 < mark.at < until)
@@ -172,10 +169,7 @@ def _merge(
     caption: str,
     panel_of: Callable[[str], str],
 ) -> Chart | None:
-    """Return one figure of the runs' own figures; None if fewer than two runs have it.
-
-    panel_of: the plot to which a curve belongs, from its label.
-    """
+    """Return one figure of the runs' own; None if fewer than two have it. panel_of: the plot of a curve's label."""
     without = [subject.name for subject, chart in zip(subjects, drawn, strict=True) if chart is None]
     # the window of TCP is in packets, and the window of QUIC in bytes
     units = [chart.y.unit for chart in drawn if chart is not None]
@@ -210,7 +204,6 @@ def _merge(
 
 
 def _path_of(label: str) -> str:
-    """Return the path in the label of a subflow."""
     return label.partition(", port ")[0]
 
 

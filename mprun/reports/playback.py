@@ -13,10 +13,7 @@ EMPTY_S = 0.001
 
 
 def draw_buffer(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    """Return the figure of video that is fetched and not yet played.
-
-    The buffer grows by a chunk at once, and falls by one second per second while the video plays.
-    """
+    """Return the figure of the video buffer, which grows by a chunk at once and falls by one second per second."""
     columns = ("flow", "start_ns", "delay_ns", "size_bytes", "quality_bit_per_s", "buffer_ns")
     rows = evidence.read("chunks", *columns, flow=flow)
     series = []
@@ -46,7 +43,6 @@ def _trace(begin_s: float, arrivals: Sequence[tuple[float, float, float]]) -> tu
 
 
 def draw_quality(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    """Return the figure of the bit rate of each chunk, from the time of its request."""
     rows = evidence.read("chunks", "flow", "start_ns", "delay_ns", "quality_bit_per_s", flow=flow)
     series = []
     for (name,), part in rows.group_by("flow", maintain_order=True):

@@ -35,21 +35,18 @@ _AGAIN = ("", ", sent again", ", reinjected")
 
 
 def draw_rtt(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
-    """Return the figure of the smoothed round-trip time of each path at the sender."""
     caption = f"Smoothed round-trip time that the sender of {flow} has of each path, from its qlog."
     words = ("rtt", "Round-trip time", "round-trip time", "s")
     return _draw_state(evidence, flow, ("srtt_ns", 1 / NS), words, caption, form)
 
 
 def draw_cwnd(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
-    """Return the figure of the congestion window of each path at the sender."""
     caption = f"Congestion window of each path at the sender of {flow}, from its qlog."
     words = ("cwnd", "Congestion window", "congestion window", "byte")
     return _draw_state(evidence, flow, ("cwnd_bytes", 1.0), words, caption, form)
 
 
 def draw_in_flight(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
-    """Return the figure of the bytes in flight on each path."""
     caption = f"Bytes that the sender of {flow} has sent on each path and that are neither acknowledged nor considered "
     words = ("in_flight", "Bytes in flight", "in flight", "byte")
     return _draw_state(evidence, flow, ("in_flight_bytes", 1.0), words, f"{caption}lost, from its qlog.", form)
@@ -58,10 +55,7 @@ def draw_in_flight(evidence: RunData, flow: str, form: ChartForm) -> Chart | Non
 def _draw_state(
     evidence: RunData, flow: str, column: tuple[str, float], words: FigureWords, caption: str, form: ChartForm
 ) -> Chart | None:
-    """Return the figure of a state of the sender; None if the qlog does not have the path of each state.
-
-    column: its name, and the factor to base units.
-    """
+    """Return the figure of a state of the sender, from a column with its factor; None if some states have no path."""
     name, factor = column
     rows = evidence.read("qlog_recovery", "flow", "time_ns", "end", "path", name, flow=flow)
     if rows["path"].null_count():
@@ -88,7 +82,6 @@ def _hold(times_ns: Sequence[int], values: Sequence[float]) -> tuple[list[int], 
 
 
 def draw_rate(evidence: RunData, flow: str, form: ChartForm) -> Chart | None:
-    """Return the figure of the payload that the receiver got on each path."""
     sender = _sender(evidence, flow)
     columns = ("flow", "time_ns", "end", "event", "path", "payload_bytes")
     rows = evidence.read("qlog_packets", *columns, flow=flow)

@@ -36,10 +36,7 @@ _OF_LINE = (HOST, *(name for end in ENDS for name in end))
 
 
 def draw_event(evidence: RunData, plot: Plot) -> Chart | None:
-    """Return the figure of a field: a line for each connection at each host, as far as the events name both.
-
-    None if the run has no such numbers.
-    """
+    """Return the figure of a field of events, a line for each connection and host; None without such numbers."""
     table, column = plot.table or "", plot.column or ""
     event = event_of(table)
     if event is None or not evidence.has(table, column):
@@ -107,10 +104,7 @@ class FigureKind(Frozen):
 
 
 def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
-    """Yield the requested figures, or else the usual ones. All figures over time have the same end.
-
-    `lacking` reports requested figures without data.
-    """
+    """Yield the requested figures that have data, or else the usual ones. All over time have the same end."""
     charts = list(_draw(evidence, plots or list(_usual(evidence))))
     until = max((chart.end for chart in charts if chart.is_over_time), default=0.0)
     for chart in charts:
@@ -499,7 +493,6 @@ def _fill_gaps(moments: Sequence[int]) -> list[int]:
 
 
 def _usual_interval(moments: Sequence[int]) -> int:
-    """Return the median interval."""
     intervals = sorted(b - a for a, b in pairwise(moments))
     return intervals[len(intervals) // 2]
 

@@ -139,7 +139,6 @@ def _verdicts(cells: Sequence[CellSummary]) -> Iterator[ExpectationRow]:
 
 
 def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
-    """Yield the expectations across cells."""
     for one in summary.statements:
         sides = [
             f" {each.operator} ".join(format_measured(amount, each.unit) for amount in (each.left, each.right))
@@ -158,7 +157,6 @@ def _tiles(study: Study, summary: SweepSummary) -> Iterator[Tile]:
 
 
 def _grid(study: Study, metrics: Sequence[str]) -> Grid:
-    """Return a table with a row for each cell."""
     rows = []
     for cell in study.cells:
         count = cell.runs.total

@@ -74,10 +74,7 @@ def checks_of_sweep(summary: SweepSummary) -> Iterator[CheckedExpectation]:
 
 
 def checks_of_scripts(verdicts: Mapping[str, Sequence[JudgedScript]]) -> Iterator[CheckedExpectation]:
-    """Yield the checks of scripts of the kernel's own tests: each test, and a failure of the whole script.
-
-    verdicts: by kernel.
-    """
+    """Yield the checks of scripts of kernels' own tests, by kernel: each test, and a failure of the whole script."""
     for kernel, results in verdicts.items():
         for verdict in results:
             group = f"{kernel}: {verdict.label}"

@@ -78,10 +78,7 @@ def _number(marks: Sequence[Mark], end: float, room: int) -> str:
 
 
 def _say_ends(series: Series, chart: Chart) -> str:
-    """Return the lowest and the highest value of a series, once if they are the same.
-
-    A series of lost packets has no values, but their number.
-    """
+    """Return the lowest and the highest value of a series, or the number of packets if they were lost."""
     if series.is_lost:
         return "1 packet" if len(series.y) == 1 else f"{len(series.y)} packets"
     known = [y for y in series.y if not math.isnan(y)]

@@ -124,10 +124,7 @@ _STEM, _TITLE = "one-way-delay", "One-way delay"
 
 
 def draw_one_way_delay(evidence: RunData, flow: str | None, form: ChartForm) -> Chart | None:
-    """Return the figure of the delay of each packet from time zero on, by direction and path; None without packets.
-
-    Over time, lost packets are marked at 0.
-    """
+    """Return the figure of the delay of each packet, by direction and path; None without. Lost ones are marked at 0."""
     found = evidence.read("one_way_delays", "sent_ns", "delay_ns", "state", "flow", *_KEYS, flow=flow)
     # the pings of idle paths are before time zero
     rows = found.filter(pl.col("sent_ns") >= 0)

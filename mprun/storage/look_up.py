@@ -26,10 +26,7 @@ FEW = 6
 
 
 def find_run(parent: Path, name: str) -> RunDirectory:
-    """Return a run by its path, its name, the beginning of its name, its digest, or `latest`.
-
-    parent: the folder of runs. Raises SpecError if no run or several runs match.
-    """
+    """Return a run by any of its names. parent: the folder of runs. Raises SpecError if no run or several match."""
     if found := find_named((RunDirectory,), parent, name, list_runs):
         return found
     for candidate in (Path(name), parent / name):
@@ -81,10 +78,7 @@ def find_run(parent: Path, name: str) -> RunDirectory:
 
 
 def find_sweep(parent: Path, name: str) -> SweepDirectory:
-    """Return a sweep by path, by name, by the beginning of its name or digest, or by `latest-sweep`.
-
-    Raises SpecError.
-    """
+    """Return a sweep by any of its names, or by `latest-sweep`. Raises SpecError."""
     if found := find_named((SweepDirectory,), parent, name, list_sweeps):
         return found
     raise SpecError(f"no sweep '{name}' here or in {parent}")
@@ -111,10 +105,7 @@ def find_either(parent: Path, name: str) -> ResultDirectory:
 def find_named(
     kinds: Sequence[type[OutputT]], parent: Path, name: str, list_known: Callable[[Path], Sequence[OutputT]]
 ) -> OutputT | None:
-    """Return a run or a sweep by its path, its name, the beginning of its name, or its digest; None if none matches.
-
-    list_known: lists those in `parent`. Raises SpecError if several match.
-    """
+    """Return a run or a sweep by any of its names; None if none matches. Raises SpecError if several match."""
     for candidate in (Path(name), parent / name):
         for kind in kinds:
             if has_record(kind, candidate):

@@ -142,10 +142,7 @@ class OutputDirectory:
         self.folder.write_json("summary.json", summary.to_json(), sort=False)
 
     def write_tables(self, tables: Mapping[str, Mapping[str, list[Any]] | polars.DataFrame]) -> None:
-        """Write each table as `tables/<name>.parquet`, completely or not at all.
-
-        A table is a frame, or its columns as for `make_frame`.
-        """
+        """Write `tables/<name>.parquet`, completely or not at all, from frames, or from columns as for `make_frame`."""
         if not tables:
             return
         import polars
@@ -156,18 +153,11 @@ class OutputDirectory:
             self.folder.write_bytes(f"tables/{name}.parquet", pack(frame))
 
     def find_table(self, name: str) -> polars.LazyFrame | None:
-        """Return a table by its name; None if it does not exist. Its content is read only when it is used.
-
-        Raises MprunError if the table is damaged.
-        """
+        """Return a table, read only when it is used; None if it does not exist. Raises MprunError if it is damaged."""
         file = f"tables/{name}.parquet"
         return read_table(self.folder, file) if self.has(file) else None
 
     def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        """Write the page of the report, and replace its figures. Return the path of the page.
-
-        figures: the content of each figure by its file name.
-        """
         return write_page(self.folder, page, figures)
 
     def _remove(self, name: str, list_left: Callable[[Path], Sequence[OutputDirectory]]) -> None:
@@ -190,10 +180,7 @@ def has_record(kind: type[OutputDirectory], path: Path) -> bool:
 
 
 def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
-    """Write `report.html` in a folder, and replace its figures. Return the path of the page.
-
-    figures: the content of each figure by its file name.
-    """
+    """Write `report.html` in a folder, and replace its figures, by file name. Return the path of the page."""
     folder.remove_tree(FIGURES)
     folder.make(FIGURES)
     for name, content in figures.items():
@@ -203,20 +190,14 @@ def write_page(folder: Folder, page: str, figures: Mapping[str, bytes]) -> Path:
 
 
 def second_of(name: str, recorded_ns: int) -> str:
-    """Return the second in which a run or a sweep began. A name that the user gave has none: then it is the record's.
-
-    recorded_ns: the time of the record.
-    """
+    """Return the second in which a run or a sweep began: of its name, or else that of its record."""
     match = _SECOND.match(name)
     return match[0] if match else time.strftime("%Y%m%d-%H%M%S", time.localtime(recorded_ns / 1e9))
 
 
 @contextlib.contextmanager
 def making_in(parent: Path, latest: str) -> Iterator[None]:
-    """Make the folder of results, in which the block makes another. Raises MachineError if one cannot be made.
-
-    latest: the link to the newest result.
-    """
+    """Make the folder of results for the block. Raises MachineError if it, or what the block makes, cannot be made."""
     try:
         invoking_user.make_folder(parent)
         refuse_taken(parent / latest)

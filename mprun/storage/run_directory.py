@@ -69,7 +69,7 @@ FROM_CAPTURES = ("packets", "connections", "subflows", "one_way_delays")
 
 
 class RunDirectory(OutputDirectory):
-    """The directory of a run."""
+    """The directory of a run. Its readers raise MprunError if their file is missing or damaged."""
 
     NAME = re.compile(r"^(?P<time>\d{8}-\d{6})-(?P<title>.*)-(?P<digest>[0-9a-f]{8})(\.\d+)?$")
     RECORD = "plan.json"
@@ -114,10 +114,7 @@ class RunDirectory(OutputDirectory):
 
     @property
     def long_name(self) -> str:
-        """The run's name.
-
-        For a run of a sweep, which only has a number: the sweep's time and title, and the run's digest.
-        """
+        """The run's name. For a run of a sweep, which only has a number: the sweep's time and title, and its digest."""
         match = self._match_name()
         if match is None or match.string == self.name:
             return self.name
@@ -144,48 +141,39 @@ class RunDirectory(OutputDirectory):
             self.folder.write_text(f"inputs/{name}", text)
 
     def environment(self) -> RunEnvironment:
-        """Return the engine, the kernel and the programs that made the run (`environment.json`).
-
-        Raises MprunError if the file is missing or damaged.
-        """
+        """Return the engine, the kernel and the programs that made the run."""
         return self.read("environment.json", RunEnvironment)
 
     def wall_s(self) -> float:
-        """Return the real time of the run in s, or 0 if it is not known. Raises MprunError if the file is damaged."""
+        """Return the real time of the run in s, or 0 if it is not known."""
         phases = self.read("wall.json", tuple[Phase, ...]) if self.has("wall.json") else ()
         return phases[-1].wall_s if phases else 0.0
 
     def stops(self) -> tuple[Stops, ...]:
-        """Return how often the experiment kernel stopped each program (`stops.json`).
-
-        Raises MprunError if the file is missing or damaged.
-        """
+        """Return how often the experiment kernel stopped each program."""
         return self.read("stops.json", tuple[Stops, ...])
 
     def changed_files(self) -> FileChanges:
-        """Return the files of this machine that changed during the run. Raises MprunError if the file is damaged."""
+        """Return the files of this machine that changed during the run."""
         from mprun.machine.changed_files import FileChanges
 
         has_changes = self.has("changed.json")
         return self.read("changed.json", FileChanges) if has_changes else FileChanges()
 
     def summary(self) -> Summary:
-        """Return the summary of the run. Raises MprunError if it is missing or damaged."""
         return self.read("summary.json", Summary)
 
     def agent_report(self) -> AgentReport:
-        """Return the report of the agent (`agent.json`). Raises MprunError if it is missing or damaged."""
         from mprun.model.agent_report import AgentReport
 
         return self.read("agent.json", AgentReport)
 
     def plan(self) -> Plan:
-        """Return the plan of the run. Raises MprunError if it is missing or damaged."""
         return self._read_plan()[0]
 
     @property
     def digest(self) -> str:
-        """The digest of the run's intent, in hexadecimal. Raises MprunError if the plan is missing or damaged."""
+        """The digest of the run's intent, in hexadecimal."""
         return self._read_plan()[1]
 
     def _read_plan(self) -> tuple[Plan, str]:
@@ -215,10 +203,7 @@ class RunDirectory(OutputDirectory):
             yield from iter(functools.partial(file.read, PIECE_BYTES), b"")
 
     def steps(self) -> tuple[StepRecord, ...]:
-        """Return the steps with their times, in their order (`steps.jsonl`).
-
-        Raises MprunError if the file is missing or damaged.
-        """
+        """Return the steps with their times, in their order."""
 
         def read() -> list[Any]:
             lines = self.folder.read_bytes("steps.jsonl", MOST_STEPS_BYTES).splitlines()
@@ -311,10 +296,7 @@ class RunDirectory(OutputDirectory):
         return all(self.folder.has(f"inputs/{name}") for name in (RESOLVED_TOPOLOGY, RESOLVED_EXPERIMENT))
 
     def write_frames(self, name: str, schema: Mapping[str, type], frames: Iterable[polars.DataFrame]) -> None:
-        """Write a table from a sequence of frames, completely or not at all.
-
-        Few of the frames are in memory at a time. schema: the type of each column, by name.
-        """
+        """Write a table frame by frame, completely or not at all. schema: the type of each column, by name."""
         import polars
         from polars.io.plugins import register_io_source
 
@@ -343,16 +325,13 @@ class RunDirectory(OutputDirectory):
         return lost if self.plan().intent.captures else "write `capture: [{host: client}]` in the experiment"
 
     def tables(self) -> Iterator[tuple[str, polars.LazyFrame]]:
-        """Yield the name and the content of every table. The content is read from the file only when it is used.
-
-        Raises MprunError if a table is damaged.
-        """
+        """Yield the name and the content of every table, read from the file only when it is used."""
         for name in self.folder.find("tables/*.parquet"):
             if name.isprintable():
                 yield stem(name), read_table(self.folder, name)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a table; none if the run has no such table. Raises MprunError if a table is damaged."""
+        """Return the rows of a table; none if the run has no such table."""
         table = self.find_table(name)
         return [] if table is None else table.collect().to_dicts()
 
@@ -397,10 +376,7 @@ def list_runs(parent: Path) -> list[RunDirectory]:
 
 
 def age(path: Path) -> tuple[str, int, str]:
-    """Return the key that sorts run directories, oldest first.
-
-    The key is the second in the directory's name, then the time of the plan's file, then the name.
-    """
+    """Return the key that sorts run directories, oldest first: second in the name, time of the plan, name."""
     try:
         planned_ns = Folder(path).stat("plan.json").st_mtime_ns
     except OSError:

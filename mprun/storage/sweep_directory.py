@@ -105,7 +105,6 @@ class SweepDirectory(OutputDirectory):
         return self.folder.stat(self.RECORD).st_mtime_ns
 
     def become_latest(self) -> None:
-        """Point `latest-sweep` at this sweep."""
         point(self.path.parent / LATEST, self.name)
 
     @property
@@ -170,16 +169,12 @@ class SweepDirectory(OutputDirectory):
         return "; ".join(filter(None, (f"{called} is incomplete: {progress}", self.tell_how_to_go_on())))
 
     def tell_how_to_go_on(self) -> str:
-        """Return, for an incomplete sweep, that it is running, or the command that resumes it.
-
-        Empty if neither is known.
-        """
+        """Return that an incomplete sweep is running, or the command that resumes it; empty if neither is known."""
         if self.is_held:
             return "it is running now"
         return f"to resume: {self.command}" if self.command else ""
 
     def table(self) -> polars.DataFrame:
-        """Read `tables/cells.parquet`. Raises MprunError."""
         cells = self.find_table("cells")
         if cells is None:
             raise self.tell_missing("tables/cells.parquet")
@@ -229,10 +224,7 @@ class SweepDirectory(OutputDirectory):
         return [kept.directory.removeprefix("runs/") for kept in self.runs() if not signature.is_ours(kept.run.folder)]
 
     def remove(self) -> None:
-        """Delete the sweep with all its runs. `latest-sweep` then points to the newest that is left.
-
-        Raises RunError if a process is working on the sweep.
-        """
+        """Delete the sweep with all its runs. Raises RunError if a process is working on it."""
         with self.held():
             self._remove(LATEST, list_sweeps)
 

@@ -58,10 +58,7 @@ def open_table(file: BinaryIO, name: str, size_bytes: int) -> polars.LazyFrame:
 
 
 def pack(table: polars.DataFrame) -> bytes:
-    """Return a table as the content of a Parquet file.
-
-    The caller writes the file, because polars hides the system's error if it cannot write.
-    """
+    """Return a table as the content of a Parquet file. Polars hides the system's error if it writes a file itself."""
     packed = io.BytesIO()
     table.write_parquet(packed)
     return packed.getvalue()
@@ -95,10 +92,7 @@ def stem(name: str) -> str:
 
 
 def read_table(folder: Folder, name: str) -> polars.LazyFrame:
-    """Return a table, checked against its form. The content is read from the file only when it is used.
-
-    Raises FileNotFoundError, or MprunError if the table is damaged.
-    """
+    """Return a table, checked, and read only when it is used. Raises FileNotFoundError, or MprunError if damaged."""
     try:
         with folder.open(name) as file:
             return open_table(file, stem(name), folder.size(name))

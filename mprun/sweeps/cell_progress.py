@@ -25,7 +25,6 @@ class CellProgress:
     values: dict[int, float] = field(default_factory=dict)
 
     def note(self, number: int, summary: Summary) -> None:
-        """Record a run that has ended."""
         until = self.repeat.until
         self.ended[number] = summary.status
         if until is not None and summary.status != "error" and until.metric in summary.metrics:
@@ -41,10 +40,7 @@ class CellProgress:
         return any(self._sufficed(n) for n in range(self.repeat.least, number))
 
     def may_begin(self, number: int) -> bool:
-        """Return True if this run is known to be needed.
-
-        Beyond the least number, this is known when all earlier runs are over.
-        """
+        """Return True if this run is known to be needed: beyond the least number, when all earlier runs are over."""
         if self.is_settled(number):
             return False
         return number <= self.repeat.least or all(n in self.ended for n in range(1, number))
@@ -84,7 +80,6 @@ def describe_repeat(experiment: ExperimentSpec) -> CellRepeat:
 
 
 def say_progress(standings: Iterable[CellProgress]) -> str:
-    """Return the progress of a sweep, by its cells, as text."""
     return spell_progress([(len(one.ended), one.needed) for one in standings])
 
 

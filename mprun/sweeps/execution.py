@@ -94,7 +94,6 @@ class PlacedCells(Frozen):
         )
 
     def slots(self, jobs: int | None) -> int:
-        """Return the number of concurrent runs, as `slots_for`."""
         return slots_for({cell.runs_in for cell in self.cells}, jobs)
 
 
@@ -130,10 +129,7 @@ def find_or_create(
 
 
 def update_figures(sweep: SweepDirectory, placed: PlacedCells) -> None:
-    """Give a sweep the figures and the shown metrics of its files now, which are no part of the digest.
-
-    Raises MprunError if another process runs the sweep.
-    """
+    """Give a sweep the figures and metrics of its files now, no part of its digest. Raises MprunError if it runs."""
     record = placed.describe(placed.digest)
     with sweep.held():
         sweep.change_record(sweep.record._replace(plots=record.plots, show=record.show))

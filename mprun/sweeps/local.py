@@ -26,10 +26,7 @@ class _Worker:
 
 
 class LocalExecutor:
-    """Up to `places` workers, one for each concurrent job.
-
-    A worker that dies is replaced, and its run ends with an error.
-    """
+    """Workers, one for each concurrent job. A worker that dies is replaced, and its run ends with an error."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots

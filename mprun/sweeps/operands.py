@@ -94,10 +94,7 @@ def read_operands(one: ResultDirectory, other: ResultDirectory, first: str = "",
 
 
 def read_halves(source: ResultDirectory, axis: str, name: str) -> Operands:
-    """Return two parts of a sweep. axis: as in --by, with two values if it has more. Raises SpecError.
-
-    name: of the sweep, for people.
-    """
+    """Return two parts of a sweep. axis: as in --by. name: of the sweep, for people. Raises SpecError."""
     if not isinstance(source, SweepDirectory):
         raise SpecError(f"{source.name}: a run has no axes: name a sweep")
     return _take_apart(source, axis, name)

@@ -72,10 +72,7 @@ class Task(Frozen):
 
 
 def as_case(loaded: Loaded, values: CellValues, **changes: Any) -> Loaded:
-    """Return what one run of a question reads: the files with these values of axes, and changes of the experiment.
-
-    The run is not repeated, and is no search itself.
-    """
+    """Return what one run of a question reads: the files with values and changes, neither repeated nor a search."""
     own = loaded.spec.experiment
     experiment = replace(own, repeat=Repeat(vary=own.vary), across=(), search=None, **changes)
     spec = replace(loaded.spec, experiment=experiment)
@@ -122,10 +119,7 @@ def make_task(cell: Cell, number: int) -> Task:
 
 
 def order(cells: Sequence[Cell], number: int) -> Iterator[Task]:
-    """Yield the repetition with this number of each cell, in an order that follows from the seed.
-
-    Cells that are compared run near each other, and no cell always runs first.
-    """
+    """Yield this repetition of each cell. The seed gives the order, so that no cell always runs first."""
 
     def rank(cell: Cell) -> int:
         return draw(cell.spec.experiment.seed, f"order of {cell.folder} {number}", 2**63)

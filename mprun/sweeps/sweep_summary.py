@@ -40,10 +40,7 @@ def read_summary(sweep: SweepDirectory) -> SweepSummary:
 
 
 def read_table(sweep: SweepDirectory) -> polars.DataFrame:
-    """Return the table `tables/cells.parquet`, or else a table of the finished runs. It has a row for each run.
-
-    Raises MprunError.
-    """
+    """Return the table of cells, a row for each run; without it, one of the finished runs. Raises MprunError."""
     if sweep.has("summary.json"):
         return sweep.table()
     return make_frame(tabulate(sweep.record.cells, list(sweep.runs())))
@@ -108,7 +105,6 @@ def find_missing(record: SweepRecord, runs: Iterable[CellRun]) -> str | None:
 
 
 def _follow(record: SweepRecord, runs: Iterable[CellRun]) -> list[CellProgress]:
-    """Return the state of each cell with these runs."""
     progress = [CellProgress(cell.repeat) for cell in record.cells]
     for run in runs:
         progress[run.cell].note(run.number, run.summary)

@@ -95,7 +95,6 @@ def _run(job: Job, run: RunDirectory) -> Summary:
 
 
 def _no_summary(job: Job, error: str) -> Summary:
-    """Return the summary of a run that ended early."""
     return Summary(
         status="error",
         complete=False,

@@ -94,10 +94,7 @@ class Index:
 
 
 def _age(entry: ListedEntry) -> tuple[str, bool, int, str, str, int]:
-    """Return the key that orders entries, oldest first.
-
-    A sweep follows the runs of its second. Its own runs follow it by cell and number.
-    """
+    """Return the key that orders entries, oldest first: a sweep after the runs of its second, then its own runs."""
     top, _, inner = entry.name.partition("/")
     second = second_of(top, entry.planned_ns)
     if entry.kind == "run":
@@ -121,10 +118,7 @@ class FolderIndex(Frozen):
     clock: Callable[[], int] = time.time_ns
 
     def ask(self, question: Callable[[Index], T]) -> tuple[T, str]:
-        """Return the answer to a question, and why the index could not be kept; empty if it was.
-
-        The errors of `question` are raised.
-        """
+        """Return the answer to a question, whose errors are raised, and why the index could not be kept; else empty."""
         try:
             folder = _folder_of(self.parent)
             with contextlib.suppress(sqlite3.DatabaseError), closing(_open(folder / FILE)) as database:

@@ -77,10 +77,7 @@ class ListedEntry(Frozen):
 
 
 def scan(parent: Path, is_deep: bool = False) -> Scan:
-    """Return the runs and sweeps in a folder, in no order. is_deep: also the runs of sweeps.
-
-    Symbolic links and hidden folders are ignored.
-    """
+    """Return the runs and sweeps in a folder, unordered, without links and hidden ones. is_deep: runs of sweeps too."""
     found: list[FoundDirectory] = []
     strange: list[str] = []
     try:

@@ -130,10 +130,7 @@ class _Listed:
 
 
 def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
-    """Return the list that a request asks for.
-
-    lacking: what to add to a message about an unknown name. Raises SpecError for a wrong statement or name.
-    """
+    """Return the list that a request asks for. lacking: ends messages about unknown names. Raises SpecError."""
     source = _Listed(index, index.entries(), lacking)
     chosen, notes = list(source.entries), []
     conditions = [_quote_label(text) for text in request.where]

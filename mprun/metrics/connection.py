@@ -73,13 +73,10 @@ class Connection(Frozen):
 def find_connections(
     observed: Host, peer: Host, ports: Iterable[int], paths: Sequence[FlowPath]
 ) -> tuple[Connection, ...]:
-    """Return the connections to the server whose initial subflow began at one of `ports`.
+    """Return the connections to the server (`peer`) whose initial subflow began at one of `ports`.
 
     A subflow counts if both ends report that it is established, because a server may refuse it after the client's
     report. Behind a NAT, a subflow has another address. Linux keeps its port if this port is free.
-
-    - observed, peer: the observations of the client and of the server.
-    - paths: the paths of the flow, from the intent.
     """
     wanted = set(ports)
     servers = servers_of(peer, paths)

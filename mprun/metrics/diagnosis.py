@@ -93,8 +93,7 @@ def explain_missing_subflows(
 ) -> str:
     """Return the cause of fewer subflows than the endpoints allow.
 
-    - accepted: the client's `add_addr_accepted` limit; None without one.
-    - refused: the addresses of the server that answered the SYN of a join with a reset.
+    accepted: the client's `add_addr_accepted`. refused: addresses of the server that answered a join with a reset.
     """
     sent, received = _count(client, "MPJoinSynTx"), _count(server, "MPJoinSynRx")
     answered = _count(client, "MPJoinSynAckRx")

@@ -153,12 +153,8 @@ def explain_handover(
 ) -> str | None:
     """Return why the data of a connection waited long after the failure of a path; None if it did not.
 
-    A scheduler of mprun leaves a subflow at its first time-out. That of mainline Linux leaves a subflow when it counts
-    as stale.
-
-    - backups: the paths that are used if no other path is left.
-    - stale_losses, scheduler: the settings of the sender's host; None for another transport than MPTCP.
-    - host: the name of the sender's host.
+    A scheduler of mprun leaves a subflow at its first time-out; that of mainline Linux, when the subflow is stale.
+    stale_losses, scheduler: settings of the sender's host; None for another transport than MPTCP.
     """
     allowed = int(stale_losses) if stale_losses and stale_losses.isdigit() else DEFAULT_STALE_LOSSES
     is_patient = scheduler == MAINLINE_SCHEDULER and allowed != 1

@@ -51,12 +51,9 @@ def write_baseline(
     environment: RunEnvironment,
     metrics: Sequence[str],
 ) -> dict[str, str]:
-    """Return the lines of a baseline by name.
+    """Return the lines of a baseline by name. Raises SpecError if the run lacks one of the metrics.
 
-    - topology, experiment: the files, as seen from the folder of the baseline.
-    - parameters: from the command line.
-    - digest: of the plan.
-    - metrics: the names of the values. Raises SpecError if the run does not have one.
+    The files are named as seen from the folder of the baseline. digest: of the plan.
     """
     known = summary.metrics
     if missing := [name for name in metrics if name not in known]:

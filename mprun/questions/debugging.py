@@ -84,10 +84,8 @@ def debug(
 ) -> str | None:
     """Repeat a run with gdb, and return the first difference from the original; None if all bytes are equal.
 
-    - commands: commands of gdb. None: the user types them.
-    - kernel: the name of the kernel. None: the kernel of the original.
-
-    Raises MachineError without gdb, without the kernel or without its symbols, and as `repeat`.
+    commands: those of gdb; None: the user types them. kernel: its name; None: that of the original. Raises
+    MachineError without gdb, without the kernel or without its symbols, and as `repeat`.
     """
     name = kernel or _find_kernel_of(original)
     find_symbols(find_kernel(name))

@@ -241,11 +241,8 @@ def minimise(
 ) -> Minimal:
     """Return the smallest files with the failure of a run.
 
-    - tell: gets this failure before the first run.
-    - control: a place where the files must not fail; None: there is none.
-
-    Raises SpecError if the run did not fail, if the user does not consent to its commands, or if the files do not fail
-    when they are run again.
+    tell: gets this failure before the first run. control: a place where the files must not fail. Raises SpecError if
+    the run did not fail or does not fail again, or if the user does not consent to its commands.
     """
     summary = run.summary()
     failure = None if fail_if is not None else find_failure(summary)

@@ -182,8 +182,7 @@ def lay_out_tree(
     """Return the centres of a tree's nodes along the layers, for drawings without labels on links.
 
     `dot` draws any graph well, but it pulls the layers of a fat tree together and mixes its pods. Here the leaves are
-    in line, and every other node is above the middle of the nodes below it.
-    layers: leaves first, each in order. sizes: along the layers.
+    in line, and every other node is above the middle of the nodes below it. layers: leaves first. sizes: along them.
     """
     below: dict[str, list[str]] = {}
     above: dict[str, str] = {}

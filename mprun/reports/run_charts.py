@@ -86,11 +86,7 @@ def link_rates_of(network: Intent | TopologySpec) -> dict[tuple[str, str], list[
 
 
 def marks_of(network: Intent | TopologySpec) -> Iterator[Mark]:
-    """Yield the changes of links and addresses.
-
-    The rates and delays of a link whose rate follows a trace are a curve (`link_rate`). Its other changes are
-    marks.
-    """
+    """Yield the changes of links and addresses, but not the rates and delays of a trace: they are a curve."""
     state = {link.name: ((link.forward, link.reverse), True) for link in network.links}
     counts = Counter(change.link for change in network.changes if isinstance(change, LinkChange))
     curves = {link for link, _ in link_rates_of(network) if counts[link] > MOST_NUMBERS}

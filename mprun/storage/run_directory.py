@@ -80,9 +80,7 @@ class RunDirectory(OutputDirectory):
     def create(cls, parent: Path, title: str, digest: str) -> RunDirectory:
         """Make a new directory under `parent` and point `latest` at it. An existing directory is never used.
 
-        - title: `TOPOLOGY-EXPERIMENT`, for people.
-        - digest: the digest of the run's intent, of which the name gets the first 8 digits.
-
+        title: `TOPOLOGY-EXPERIMENT`, for people. digest: of the run's intent, whose first 8 digits the name gets.
         Raises MachineError if the directory cannot be made.
         """
         return cls.lay_out(cls.reserve(parent, title, digest))
@@ -235,9 +233,7 @@ class RunDirectory(OutputDirectory):
             self.folder.write_text(f"logs/{name}.log", text)
 
     def link_into(self, folder: Path, links: Mapping[str, str]) -> tuple[list[str], list[tuple[str, str]]]:
-        """Make symbolic links in a folder that point to files of this run.
-
-        Only links of an earlier run are removed or replaced.
+        """Make symbolic links in a folder that point to files of this run. Only those of an earlier run are replaced.
 
         links: for each name, a pattern of files relative to the run. If several files match, they are concatenated
         into a file of `links/`. Return the names that were linked, and each other name with the reason.
@@ -279,8 +275,7 @@ class RunDirectory(OutputDirectory):
     def resolved_inputs(self) -> tuple[Path, Path]:
         """The paths of the resolved topology and the resolved experiment, which have all defaults.
 
-        Raises MprunError if one of them does not exist. Raises UnsafeError if one of them is no regular file of this
-        run, because the reader of inputs follows links.
+        Raises MprunError if one does not exist, and UnsafeError if one is no regular file: the reader follows links.
         """
         names = (f"inputs/{RESOLVED_TOPOLOGY}", f"inputs/{RESOLVED_EXPERIMENT}")
         for name in names:

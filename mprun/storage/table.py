@@ -105,9 +105,7 @@ def read_table(folder: Folder, name: str) -> polars.LazyFrame:
 def readable(path: Path) -> Iterator[None]:
     """Turn an error of polars in the block into an MprunError that names the run's tables.
 
-    Polars reads the content of a table only when the table is used. So damage may show as late as in a drawing.
-
-    path: the directory of the run.
+    Polars reads a table only when it is used, so damage may show as late as in a drawing. path: of the run.
     """
     try:
         yield

@@ -42,11 +42,9 @@ def run_all(
 ) -> Iterator[tuple[str, Job, RunOutcome]]:
     """Yield each job with its name when it has ended, until no job is left.
 
-    A run during which files of this machine changed is made again, `MOST_DISTURBED` times at most.
-
     - next_job: returns None if no job is left, or if the next one must wait for those in progress.
     - look: called from time to time and at the end, when as many slots as possible are busy.
-    - say_disturbed: called with the name of a job that is done again, and with a file that changed.
+    - say_disturbed: gets the name of a job that is done again, MOST_DISTURBED times at most, and a file that changed.
     """
     running: dict[str, Job] = {}
     disturbed: list[tuple[str, Job]] = []

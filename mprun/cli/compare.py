@@ -106,7 +106,10 @@ def command(
             operands = read_operands(one.source, other.source, one.name, other.name)
         else:
             operands = read_halves(one.source, axis, one.name)
-        _refuse_unknown(metrics, operands)
+        known = {name for half in operands.cells for side in half for name in side.metrics()}
+        for name in metrics:
+            if name not in known:
+                raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
         pair = measure_operands(operands, level)
         if metrics:
             pair = replace(pair, compared=[one for one in pair.compared if one.metric in metrics])
@@ -212,13 +215,6 @@ def find_divergence(one: RunDirectory, other: RunDirectory) -> Divergence | None
         return None
 
 
-def _refuse_unknown(wanted: tuple[str, ...], operands: Operands) -> None:
-    known = {name for half in operands.cells for side in half for name in side.metrics()}
-    for name in wanted:
-        if name not in known:
-            raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
-
-
 def _is_outside(one: ComparedMetric, bound: float) -> bool:
     """Return True if the values clearly differ by more than the bound. Without an interval the values alone decide."""
     if one.first is None or one.second is None or abs(one.second - one.first) <= bound * abs(one.first):
@@ -229,11 +225,12 @@ def _is_outside(one: ComparedMetric, bound: float) -> bool:
 def _checks(pair: SidePair, bound: float | None) -> list[Any]:
     from mprun.reports.test_results import CheckedExpectation, say_expectation
 
-    checks = [
-        CheckedExpectation(_label_of(one), say_expectation(one.expectation), not one.is_worse, effect.say_held(one))
-        for one in pair.expected
-        if one.first is not None and one.second is not None
-    ]
+    checks = []
+    for each in pair.expected:
+        if each.first is not None and each.second is not None:
+            label = "across cells" if "holds" in each.expectation else effect.label_of(each.values)
+            told = effect.say_held(each)
+            checks.append(CheckedExpectation(label, say_expectation(each.expectation), not each.is_worse, told))
     if bound is not None:
         for one in pair.compared:
             label, text = effect.label_of(one.values), f"{one.metric} within {bound:g}"
@@ -348,10 +345,6 @@ def _say_incomplete(operands: Operands) -> list[str]:
         for text in operands.incomplete
     }
     return [f"{' and '.join(names)}: {text}: the existing runs were compared" for text, names in told.items() if text]
-
-
-def _label_of(one: Expected) -> str:
-    return "across cells" if "holds" in one.expectation else effect.label_of(one.values)
 
 
 def _units(compared: Sequence[ComparedMetric]) -> dict[str, str]:

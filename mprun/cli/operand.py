@@ -64,15 +64,19 @@ def find_exact_run(parent: Path, name: str) -> RunDirectory:
 @contextlib.contextmanager
 def open_operands(parent: Path, names: Sequence[str]) -> Iterator[list[Operand]]:
     """Find runs and sweeps. Archives of bundles are unpacked until the end of the block. Raises MprunError."""
+    operands = []
     with contextlib.ExitStack() as opened:
-        yield [_open_operand(parent, name, opened) for name in names]
+        for name in names:
+            if Path(name).is_file():
+                from mprun.bundles.reproduction import open_bundle
 
-
-def _open_operand(parent: Path, name: str, opened: contextlib.ExitStack) -> Operand:
-    if Path(name).is_file():
-        return _find_bundle(name, opened)
-    source, title = _find(parent, name, look_up.find_either)
-    return Operand(source, str(source.path), title)
+                folder = opened.enter_context(scratch("mprun-bundle-"))
+                title = _TIME_AND_DIGEST.sub("", Path(name).name.partition(".")[0])
+                operands.append(Operand(open_bundle(Path(name), folder).source, name, title))
+            else:
+                source, title = _find(parent, name, look_up.find_either)
+                operands.append(Operand(source, str(source.path), title))
+        yield operands
 
 
 def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple[FoundT | RunDirectory, str]:
@@ -123,7 +127,6 @@ def _has_label(parent: Path, name: str) -> bool:
 
 def _find_with(parent: Path, text: str) -> RunDirectory:
     """Return the newest run with values, such as `cc=cubic,rate=20mbit`; else a sweep's run. Raises SpecError."""
-
     try:
         return _find_newest(parent, text, "run")
     except SpecError:
@@ -155,18 +158,9 @@ def _find_newest(parent: Path, text: str, kind: DirectoryKind) -> RunDirectory:
 
 def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
     """Return what `latest` means, and print a note if a run and a sweep could be meant."""
-
     if name == LATEST and all((parent / link).exists() for link in (LATEST, sweep_directory.LATEST)):
         click.echo(f"note: latest is {spell_path(found.path)}", err=True)
     return found
-
-
-def _find_bundle(name: str, opened: contextlib.ExitStack) -> Operand:
-    from mprun.bundles.reproduction import open_bundle
-
-    folder = opened.enter_context(scratch("mprun-bundle-"))
-    title = _TIME_AND_DIGEST.sub("", Path(name).name.partition(".")[0])
-    return Operand(open_bundle(Path(name), folder).source, name, title)
 
 
 def need_run(found: ResultDirectory, option: str) -> RunDirectory:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from heapq import merge
 from operator import itemgetter
@@ -112,14 +112,10 @@ def show_counters(run: RunDirectory, pattern: str, as_json: bool) -> None:
         emit({"directory": str(run.path), "counters": chosen})
         return
     chosen.sort(key=lambda row: row["name"])
-    _show_counters(chosen)
-
-
-def _show_counters(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = {"before": "before", "after": "after", "value": "growth"}
-    shown = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    shown = [name for name in columns if any(row.get(name) is not None for row in chosen)]
     head = ["counter", "host", *(columns[name] for name in shown)]
-    show_table([head, *([row["name"], row["host"], *(_count(row[name]) for name in shown)] for row in rows)], 2)
+    show_table([head, *([row["name"], row["host"], *(_count(row[name]) for name in shown)] for row in chosen)], 2)
 
 
 def _count(value: object) -> str:

@@ -59,10 +59,22 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     because = f"; {culprit}" if culprit else ""
     found = [
         Readings(errors=tuple(_find_errors(flow, processes, result, outputs, because))),
-        _tell_result(flow, result),
+        Readings(
+            metrics=name_metrics(flow.name, with_delays(result), metrics_of(flow)),
+            tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
+            accounts=result.accounts,
+            warnings=tuple(f"{flow.name}: {text}" for text in (*result.warnings, *_find_idle_begin(flow, result))),
+            notes=tuple(f"{flow.name}: {text}" for text in result.notes),
+        ),
         Readings(warnings=tuple(_doubt_own(flow, result, evidence, (ended_ns - began_ns) / NS_PER_S))),
-        *_tell_paths_and_handovers(flow, tool, result, because, evidence),
     ]
+    # what a tool itself reports about its paths and their failures
+    if result.paths:
+        found.append(judge_paths(flow, result.paths, because))
+        uses = {(use.source, use.destination): use for use in result.paths}
+        found.append(tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput")))
+    if result.movement:
+        found.append(tell_handovers_seen(flow, evidence.intent, result.movement))
     if flow.protocol == "quic" and flow.options.get("qlog"):
         # few flows need the modules of QUIC
         from mprun.metrics.qlog_tables import read_qlogs
@@ -127,16 +139,6 @@ def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> 
     return ""
 
 
-def _tell_result(flow: AddressedFlow, result: Result) -> Readings:
-    return Readings(
-        metrics=name_metrics(flow.name, with_delays(result), metrics_of(flow)),
-        tables=tuple((title, flow.name, table) for title, table in result.tables.items()),
-        accounts=result.accounts,
-        warnings=tuple(f"{flow.name}: {text}" for text in (*result.warnings, *_find_idle_begin(flow, result))),
-        notes=tuple(f"{flow.name}: {text}" for text in result.notes),
-    )
-
-
 def _doubt_own(flow: AddressedFlow, result: Result, evidence: Evidence, ran_s: float) -> Iterator[str]:
     """Warn of each rate and time of a program of the user that can hardly be meant. ran_s: its command's time."""
     if flow.tool != "exec":
@@ -164,18 +166,6 @@ def _find_idle_begin(flow: AddressedFlow, result: Result) -> Iterator[str]:
             f"{idle_ns / counted_ns:.0%} of its time, as {flow.tool} begins to count a round trip too early. Remedy: "
             f"write a longer 'duration' and 'omit: {{start: {begin_s}s}}', or 'tool: udp'"
         )
-
-
-def _tell_paths_and_handovers(
-    flow: AddressedFlow, tool: Tool, result: Result, because: str, evidence: Evidence
-) -> Iterator[Readings]:
-    """Yield what a tool itself reports about its paths and their failures."""
-    if result.paths:
-        yield judge_paths(flow, result.paths, because)
-        uses = {(use.source, use.destination): use for use in result.paths}
-        yield tell_paths(flow, evidence.intent, uses, tool.METRICS, result.values.get("goodput"))
-    if result.movement:
-        yield tell_handovers_seen(flow, evidence.intent, result.movement)
 
 
 def _read_connections(one: FlowConnections, tool: Tool, result: Result, evidence: Evidence) -> Iterator[Readings]:

@@ -38,7 +38,12 @@ def _tell_reports(messages: Sequence[KernelMessage], zero_ns: int | None) -> Ite
         return
     first = reports[0]
     count = "a fault" if len(reports) == 1 else f"{len(reports)} faults, the first"
-    at = "" if first.at_us is None else f" at {spell_time(first.at_us, zero_ns)}"
+    at = ""
+    if first.at_us is not None:
+        # a run that did not come to time zero has only the time from its boot
+        at = f" at {first.at_us / 1e6:.2f} s after boot"
+        if zero_ns is not None:
+            at = f" at {(first.at_us * 1000 - zero_ns) / 1e9:.2f} s"
     yield f"the kernel reported {count}{at}: {first.describe()}; see {COMMAND}"
 
 
@@ -55,13 +60,6 @@ def _doubt_log(messages: Sequence[KernelMessage]) -> Iterator[str]:
             f"the kernel's log is incomplete: {lost} messages were overwritten, of which only those of level 'warn' "
             "and worse are left: print less"
         )
-
-
-def spell_time(at_us: int, zero_ns: int | None) -> str:
-    """Return a time of the log in seconds from time zero, or from the boot of a run that did not come so far."""
-    if zero_ns is None:
-        return f"{at_us / 1e6:.2f} s after boot"
-    return f"{(at_us * 1000 - zero_ns) / 1e9:.2f} s"
 
 
 def tabulate_log(messages: Iterable[KernelMessage], zero_ns: int | None) -> dict[str, polars.DataFrame]:

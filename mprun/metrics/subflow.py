@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mprun.metrics.capacity import cross
@@ -43,8 +43,9 @@ def count_subflows(flow: AddressedFlow, connections: Sequence[Connection], evide
     lasting = [one for one in whole if one not in brief]
     is_plain = not whole or any(one.token is None for one in connections)
     judged = _judge_count(flow, is_plain, lasting, evidence)
-    warnings = _warn_of_astray(flow, connections), _warn_of_reset(flow, connections, evidence)
-    return join((_warn_of_uncounted(flow, connections, whole, brief), judged, *warnings))
+    uncounted = Readings(warnings=tuple(_tell_uncounted(flow, connections, whole, brief)))
+    others = *_tell_astray(flow, connections), *_tell_reset(flow, connections, evidence)
+    return join((uncounted, judged, Readings(warnings=others)))
 
 
 def tell_unopened(flow: AddressedFlow, evidence: Evidence) -> Readings:
@@ -71,23 +72,21 @@ def tell_refused(flow: AddressedFlow, evidence: Evidence) -> Readings:
     return Readings(warnings=(f"{flow.name}: {told}: the entry has no 'server' that listens on '{flow.destination}'",))
 
 
-def _warn_of_uncounted(
+def _tell_uncounted(
     flow: AddressedFlow, connections: Sequence[Connection], whole: Sequence[Connection], brief: Collection[Connection]
-) -> Readings:
+) -> Iterator[str]:
     """Warn of connections that do not count. whole: without fallback; brief: ended before a join was possible."""
-    warnings = []
     if 0 < len(whole) < len(connections):
-        warnings.append(
+        yield (
             f"{flow.name}: {len(connections) - len(whole)} of {len(connections)} connections continued as TCP "
             "after their handshake (fallback, RFC 8684 3.7): their subflows are not counted"
         )
     if brief:
         longest_ns = max(one.lived_ns or 0 for one in brief)
-        warnings.append(
+        yield (
             f"{flow.name}: {len(brief)} of {len(connections)} connections ended {longest_ns / 1e6:.0f} ms after their "
             f"handshake at most, before all {flow.subflows} subflows were established: they are not counted"
         )
-    return Readings(warnings=warnings)
 
 
 def _judge_count(flow: AddressedFlow, is_plain: bool, lasting: Sequence[Connection], evidence: Evidence) -> Readings:
@@ -137,12 +136,12 @@ def find_cut(flow: AddressedFlow, connections: Sequence[Connection], evidence: E
     return cut
 
 
-def _warn_of_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> Readings:
+def _tell_astray(flow: AddressedFlow, connections: Sequence[Connection]) -> Iterator[str]:
     """Warn of subflows between addresses that no path joins."""
     astray = {(one.addresses[0], one.addresses[2]) for each in connections for one in each.subflows if not one.path}
     where = "that goes where the routes of both hosts send it, and no path's share has its bytes"
-    warned = [f"no path joins {one} and {other}, between which it had a subflow" for one, other in sorted(astray)]
-    return Readings(warnings=tuple(f"{flow.name}: {text}: {where}" for text in warned))
+    for one, other in sorted(astray):
+        yield f"{flow.name}: no path joins {one} and {other}, between which it had a subflow: {where}"
 
 
 def find_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> list[tuple[Subflow, int]]:
@@ -162,15 +161,13 @@ def _find_resets(host: str, evidence: Evidence) -> dict[Tuple4, int]:
     return {event.addresses: event.at_ns for event in events if event.error == errno.ECONNRESET}
 
 
-def _warn_of_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Readings:
-    warnings = []
+def _tell_reset(flow: AddressedFlow, connections: Sequence[Connection], evidence: Evidence) -> Iterator[str]:
     for first, at_ns in find_reset(flow, connections, evidence):
         lost = "lack what it carried after its last sample" if first.is_sampled else "are unknown"
-        warnings.append(
+        yield (
             f"{flow.name}: its initial subflow, over '{first.path}', was reset at {at_ns / 1e9:.3f} s, which clears "
             f"its counts: `share` and `carried` {lost}. Remedy: 'sample: {{sockets: 10ms}}'"
         )
-    return Readings(warnings=warnings)
 
 
 def count_reinjected(flow: AddressedFlow, evidence: Evidence) -> Readings:

@@ -60,7 +60,7 @@ def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 
 def _remove_entries(tree: ValueTree, fails: Fails) -> ValueTree:
     level = _FIRST_LEVEL
-    while units := [path for path in _paths(tree) if len(path) == level and is_removable(path)]:
+    while units := [path for path, _ in _walk(tree) if len(path) == level and is_removable(path)]:
         whole = tree
 
         def fails_with(kept: Sequence[TreePath], whole: ValueTree = whole, units: Sequence[TreePath] = units) -> bool:
@@ -91,23 +91,23 @@ def _names(tree: ValueTree, kind: str) -> list[str]:
 
 def _entries_about(tree: ValueTree, kind: str, name: str) -> set[TreePath]:
     """Return the entries that name an object. A link without one of its ends goes too, with what names this link."""
+    values = dict(_walk(tree))
     gone: set[TreePath] = set()
     waiting = [name]
     seen: set[str] = set()
     while waiting:
         wanted = waiting.pop()
         seen.add(wanted)
-        for path, value in _leaves(tree):
-            key = path[-1]
+        for path, value in values.items():
             # a metric begins with the name of its flow
-            is_metric = key == "metric" and isinstance(value, str) and value.split(".")[0] == wanted
+            is_metric = path[-1] == "metric" and isinstance(value, str) and value.split(".")[0] == wanted
             if value == wanted or is_metric:
                 entry = _entry_of(path)
                 gone.add(entry)
-                lost = _at(tree, entry)
+                lost = values[entry]
                 if isinstance(lost, Mapping) and isinstance(lost.get("name"), str) and lost["name"] not in seen:
                     waiting.append(lost["name"])
-        gone |= {path for path in _paths(tree) if path[-1] == wanted and len(path) == _FIRST_LEVEL + 1}
+        gone |= {path for path in values if path[-1] == wanted and len(path) == _FIRST_LEVEL + 1}
     return gone
 
 
@@ -145,31 +145,22 @@ def _with(tree: Any, path: TreePath, new: object) -> Any:
     return [_with(value, path[1:], new) if n == path[0] else value for n, value in enumerate(tree)]
 
 
-def _paths(tree: Any, path: TreePath = ()) -> Iterator[TreePath]:
+def _walk(tree: Any, path: TreePath = ()) -> Iterator[tuple[TreePath, Any]]:
+    """Yield each entry and its value."""
     children: Any = ()
     if isinstance(tree, Mapping):
         children = tree.items()
     elif isinstance(tree, list):
         children = enumerate(tree)
     for key, value in children:
-        yield (*path, key)
-        yield from _paths(value, (*path, key))
-
-
-def _at(tree: Any, path: TreePath) -> Any:
-    for part in path:
-        tree = tree[part]
-    return tree
-
-
-def _leaves(tree: ValueTree) -> Iterator[tuple[TreePath, Any]]:
-    return ((path, value) for path in _paths(tree) if not isinstance(value := _at(tree, path), Mapping | list))
+        yield (*path, key), value
+        yield from _walk(value, (*path, key))
 
 
 def _simplify_numbers(tree: ValueTree, fails: Fails) -> ValueTree:
     """Cut the times of the run, and then round every number, to one digit if possible. Bounds stay as they are."""
     for only_lengths in (True, False):
-        for path, value in list(_leaves(tree)):
+        for path, value in list(_walk(tree)):
             if path[:2] == ("experiment", "expect") or any(part in _FIXED for part in path):
                 continue
             is_length = path[-1] in _LENGTHS

@@ -150,7 +150,11 @@ class _Asked:
         new = [cell for cell in wanted if cell not in self._cells]
         if new:
             self._cells += new
-            cells = [with_seed(self._loaded, *cell) for cell in new]
+            # the files with other random numbers from a time on
+            cells = [
+                as_case(self._loaded, ((FROM, f"{at_ns}ns"), (SEED, seed)), reseed=Reseed(at_ns, seed))
+                for at_ns, seed in new
+            ]
             self._runs = sorted(self._run_cases(cells), key=lambda kept: kept.cell)
 
     def fails_again(self, end_ns: int) -> bool:
@@ -171,11 +175,6 @@ class _Asked:
             ReseedMoment(at_ns, sum(map(self._question.has_failed, mine)), len(mine))
             for at_ns, mine in sorted(by_time.items())
         ]
-
-
-def with_seed(loaded: Loaded, at_ns: int, seed: int) -> Loaded:
-    """Return what a cell runs: the files with other random numbers from a time on."""
-    return as_case(loaded, ((FROM, f"{at_ns}ns"), (SEED, seed)), reseed=Reseed(at_ns, seed))
 
 
 def tabulate(explained: Explained) -> dict[str, list[Any]]:

@@ -49,7 +49,8 @@ def make_comparison(
     """
     progress("reading the runs", 0.0)
     metrics = {name: metric for pair in reversed(pairs) for name, metric in pair.operands.metrics.items()}
-    runs = _list_runs(pairs, names)
+    sources = [pairs[0].operands.sources[0], *(pair.operands.sources[1] for pair in pairs)]
+    runs = [(name, one) for name, one in zip(names, sources, strict=True) if isinstance(one, RunDirectory)]
     effects = [(name, pair.compared) for name, pair in zip(names[1:], pairs, strict=True)]
     over_time = overlay(read_subjects(runs)) if runs else ()
     charts = [*over_time, *effect.draw_effects(effects, names[0], metrics)]
@@ -58,11 +59,12 @@ def make_comparison(
     gallery.add_all(charts, progress)
     rows = list(_rows(pairs, metrics))
     differing, alike, alone = ([row for kind, row in rows if kind == wanted] for wanted in ("differs", "same", "alone"))
+    incomplete = dict.fromkeys(text for pair in pairs for text in pair.operands.incomplete if text)
     page = ComparisonPage(
         title=_join(names),
         description=_describe(pairs),
-        status=_status(pairs, reasons),
-        verdict="; ".join(reasons) or _say_incomplete(pairs),
+        status="failed" if reasons else "incomplete" if incomplete else "",
+        verdict="; ".join(reasons or [f"{text}: the existing runs were compared" for text in incomplete]),
         tiles=[
             tile
             for name, pair in zip(names[1:], pairs, strict=True)
@@ -96,12 +98,6 @@ def _join(names: Sequence[str]) -> str:
     return f"{common[:-2]}: {title}" if is_common else title
 
 
-def _list_runs(pairs: Sequence[SidePair], names: Sequence[str]) -> list[tuple[str, RunDirectory]]:
-    """Return the runs of all sides with their names; none if the sides are sweeps."""
-    sources = [pairs[0].operands.sources[0], *(pair.operands.sources[1] for pair in pairs)]
-    return [(name, one) for name, one in zip(names, sources, strict=True) if isinstance(one, RunDirectory)]
-
-
 def read_subjects(runs: Sequence[tuple[str, RunDirectory]]) -> list[OverlaidRun]:
     """Return the data of named runs for figures with the curves of all. Raises MprunError."""
     return [OverlaidRun(name, read_data(run)) for name, run in runs]
@@ -116,17 +112,6 @@ def _name_folder(pairs: Sequence[SidePair], names: Sequence[str]) -> str:
 def _describe(pairs: Sequence[SidePair]) -> str:
     cells = len({effect.label_of(one.values) for one in pairs[0].compared})
     return f"{cells} cells that both have" if cells > 1 else ""
-
-
-def _status(pairs: Sequence[SidePair], reasons: Sequence[str]) -> str:
-    if reasons:
-        return "failed"
-    return "incomplete" if _say_incomplete(pairs) else ""
-
-
-def _say_incomplete(pairs: Sequence[SidePair]) -> str:
-    told = dict.fromkeys(text for pair in pairs for text in pair.operands.incomplete if text)
-    return "; ".join(f"{text}: the existing runs were compared" for text in told)
 
 
 def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator[Tile]:

@@ -167,7 +167,8 @@ class _Sketch:
         if self.is_tree:
             return max(sum(widths[node] + layout.GAP for node in layer) for layer in self.layers()) <= PAGE_WIDTH
         edges = [edge for edge in self.edges("right") if not edge.is_level]
-        lengths = [(edge.ends, _label_width(edge) + widths[edge.ends[1]]) for edge in edges]
+        labels = [max(map(len, (edge.name, *edge.lines))) * LETTER_WIDTH + LABEL_MARGIN for edge in edges]
+        lengths = [(edge.ends, label + widths[edge.ends[1]]) for edge, label in zip(edges, labels, strict=True)]
         return layout.longest_way(lengths) <= PAGE_WIDTH
 
     def vertices(self) -> Iterator[Vertex]:
@@ -253,10 +254,6 @@ def node_width(vertex: Vertex) -> float:
     """Return the approximate width of a node in points."""
     widest = max([len(vertex.name) * NAME_LETTER_WIDTH, *(len(line) * LETTER_WIDTH for line in vertex.lines)])
     return max(LEAST_NODE_WIDTH, widest + NODE_MARGIN)
-
-
-def _label_width(edge: Edge) -> float:
-    return max(map(len, (edge.name, *edge.lines))) * LETTER_WIDTH + LABEL_MARGIN
 
 
 def _notes(topology: TopologySpec, traffic: Sequence[Flow]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Ti
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.safety.text import printable
+from mprun.storage.output_directory import write_page
 from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
 from mprun.storage.sweep_directory import title_of
 from mprun.workloads.tool import OwnedMetrics
@@ -78,7 +79,7 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
         files=[_left_file(run, name) for name in left[:MOST_FILES]],
         unlisted=max(0, len(left) - MOST_FILES),
     )
-    return run.write_report(render(page), gallery.files)
+    return write_page(run.folder, render(page), gallery.files)
 
 
 def describe(spec: Spec) -> str:

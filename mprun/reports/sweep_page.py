@@ -22,6 +22,7 @@ from mprun.reports.metrics import choose_metrics, format_mean, list_expectations
 from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
+from mprun.storage.output_directory import write_page
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 
@@ -34,8 +35,7 @@ MOST_COLUMNS = 4
 def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence: float = CONFIDENCE) -> Path:
     """Write the report into the sweep's directory. Return the path of the page.
 
-    confidence: of intervals, 0.95 or 0.99. Raises MprunError if a file of the sweep is missing or damaged, and
-    SpecError if this mprun cannot read its inputs.
+    Raises MprunError if a file of the sweep is missing or damaged, and SpecError if this mprun cannot read its inputs.
     """
     progress("reading the sweep", 0.0)
     record, summary = sweep.record, read_summary(sweep)
@@ -65,7 +65,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
         repeat=[("To compare it with another:", f"mprun compare {sweep.name} OTHER")],
         inputs=sweep.inputs(),
     )
-    return sweep.write_report(render(page), gallery.files)
+    return write_page(sweep.folder, render(page), gallery.files)
 
 
 def charts_of(sweep: SweepDirectory) -> list[Chart]:

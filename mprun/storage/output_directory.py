@@ -157,9 +157,6 @@ class OutputDirectory:
         file = f"tables/{name}.parquet"
         return read_table(self.folder, file) if self.has(file) else None
 
-    def write_report(self, page: str, figures: Mapping[str, bytes]) -> Path:
-        return write_page(self.folder, page, figures)
-
     def _remove(self, name: str, list_left: Callable[[Path], Sequence[OutputDirectory]]) -> None:
         """Delete the directory. A link of this name that pointed at it then points at the newest that is left."""
         shutil.rmtree(self.path)

@@ -224,7 +224,15 @@ class Execution:
                 f"to resume: {self.sweep.command or 'the same command'}"
             ) from None
         finally:
-            self._note_session(executor.slots, time.monotonic() - started)
+            self.sweep.add_session(
+                Session(
+                    runs=len(self._walls_s),
+                    places=executor.slots,
+                    wall_s=round(time.monotonic() - started, 3),
+                    runs_wall_s=round(sum(self._walls_s), 3),
+                    simulation_s=round(self._simulations_s, 3),
+                )
+            )
             if not has_ended:
                 executor.close()
             self.sweep.tidy()
@@ -293,16 +301,6 @@ class Execution:
             left_s = max(0.0, (total - len(statuses) - len(self._running) / 2) * mean_s / slots)
         running = tuple(f"{task.cell.label} #{task.number}" for task in self._running.values())
         return SweepProgress(len(statuses), total, statuses.count("failed"), statuses.count("error"), running, left_s)
-
-    def _note_session(self, slots: int, wall_s: float) -> None:
-        session = Session(
-            runs=len(self._walls_s),
-            places=slots,
-            wall_s=round(wall_s, 3),
-            runs_wall_s=round(sum(self._walls_s), 3),
-            simulation_s=round(self._simulations_s, 3),
-        )
-        self.sweep.add_session(session)
 
 
 def _describe(task: Task) -> str:

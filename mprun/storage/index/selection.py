@@ -144,7 +144,10 @@ def select(index: Index, request: ListRequest, lacking: str = "") -> Listing:
             chosen, note = _filter(text, chosen, source)
             notes += [note] if note else []
         if request.sort:
-            chosen = _sort(chosen, _values(request.sort, "--sort", source), request.is_reversed)
+            sorting = _values(request.sort, "--sort", source)
+            having = [number for number in chosen if number in sorting]
+            having.sort(key=lambda number: sort_key(sorting[number]), reverse=request.is_reversed)
+            chosen = [*having, *(number for number in chosen if number not in sorting)]
         elif request.is_reversed:
             chosen.reverse()
     columns = tuple(dict.fromkeys(request.columns))
@@ -294,12 +297,6 @@ def sort_key(cell: ListCell) -> tuple[bool, float, str]:
     """Return the key that orders values: numbers by their amount, then texts."""
     value = to_value(cell)
     return (True, 0.0, _spell_cell(cell)) if value is None else (False, value.amount, "")
-
-
-def _sort(chosen: Sequence[int], values: ColumnValues, is_reversed: bool) -> list[int]:
-    having = [number for number in chosen if number in values]
-    ordered = sorted(having, key=lambda number: sort_key(values[number]), reverse=is_reversed)
-    return [*ordered, *(number for number in chosen if number not in values)]
 
 
 def _spell_cell(cell: ListCell) -> str:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice on wrong command lines: words that people know from other tools, and what to write here in their place.
-
-This module is imported when a command line is wrong.
-"""
+"""Advice on wrong command lines: words that people know from other tools, and what to write here in their place."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ For other transports, the flow's own program records standstills of 10 ms and mo
 
 After a failure, a sender may send one chunk at a time and wait for a timer after each, until it considers the path
 lost. So the longest standstill alone does not show when the data flows again.
-
-`measure_handover` finds the hand-overs of a flow's connections after each failure of its paths.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 A repository's configuration can name programs that git runs: for signatures, missing objects, filters or hooks. So git
 never gets the repository's git directory. It gets a git directory of mprun's own, with mprun's configuration, a copy of
 the references, and the repository's objects as alternates (gitrepository-layout(5)).
-
-`read_history` lists the commits between two revisions.
 """
 
 from __future__ import annotations

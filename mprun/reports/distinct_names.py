@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readable names that distinguish the runs or sweeps of a comparison: experiment, cell, or a setting such as scheduler.
-
-The legends and tables of a comparison show these names in place of directories.
-"""
+"""Readable names that distinguish the runs or sweeps of a comparison: experiment, cell, or a setting."""
 
 from __future__ import annotations
 

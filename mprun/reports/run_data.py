@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of a run for its figures, and the common form of a figure over time. Pure.
-
-`run_figures` and the modules that it uses decide what to draw.
-"""
+"""The data of a run for its figures, and the common form of a figure over time. Pure."""
 
 from __future__ import annotations
 

@@ -15,15 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mprun.inputs.named_file import find, name_near, refusal, tell_outside, unreadable, warn_of_others
 from mprun.inputs.older.lines import FileRole, is_older
-from mprun.inputs.yaml_tree import (
-    MOST_LEVELS,
-    MOST_NODES,
-    clean_keys,
-    parse,
-    problem_at,
-    read_yaml_text,
-    refuse_controls,
-)
+from mprun.inputs.yaml_tree import MOST_LEVELS, MOST_NODES, clean_keys, parse, problem_at, read_yaml_text
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem
@@ -82,14 +74,6 @@ def read(given: Path | str, role: FileRole, allowed: Permissions = NONE, legacy_
     return FileTree(name, root, files, problems, warnings, allowed, is_resolved, older, reading.replaced)
 
 
-def _tell_replaced(base: MappingNode, own: MappingNode) -> str:
-    """Return a text if a file has flows in place of those of the file that it builds on; else an empty one."""
-    found = [value for root in (own, base) for key, value in root.value if key.value == "traffic"]
-    if len(found) < 2 or not all(isinstance(one, SequenceNode) for one in found):
-        return ""
-    return f"'traffic' of {found[0].start_mark.name} replaces that of {found[1].start_mark.name}"
-
-
 class _Reading:
     """The files of one tree while they are read, and the tree of each."""
 
@@ -132,7 +116,6 @@ class _Reading:
             found = "a list" if isinstance(root, SequenceNode) else "a single value"
             raise refusal(str(path), f"holds {found}, not keys with values: write 'version: 1' and so on", line)
         self.problems += clean_keys(root)
-        self.problems += refuse_controls(root)
         own = [(k, v) for k, v in root.value if k.value not in ("extends", "include")]
         result = MappingNode(root.tag, own, root.start_mark, root.end_mark)
         below: MappingNode | None = None
@@ -141,7 +124,6 @@ class _Reading:
             if base is not None:
                 below = base if below is None else self._merge(below, base)
         if below is not None:
-            self.replaced = _tell_replaced(below, result) or self.replaced
             result = self._merge(below, result)
         self._done[actual] = result
         return result
@@ -216,6 +198,8 @@ class _Reading:
                 value = self._merge(old[1], value, levels + 1)
             elif old is not None and isinstance(old[1], SequenceNode) and isinstance(value, SequenceNode):
                 self.warnings += _warn_of_replaced(key, old[1], value, self._role == "topology")
+                if key.value == "traffic" and not levels:
+                    self.replaced = f"'traffic' of {key.start_mark.name} replaces that of {old[1].start_mark.name}"
             entries[key.value] = (key, value)
         return MappingNode(above.tag, list(entries.values()), above.start_mark, above.end_mark)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from yaml import YAMLError
 from yaml._yaml import CParser
+from yaml.error import MarkedYAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
@@ -39,6 +39,14 @@ _NO_DASH = re.compile(r"^\s*(-[{\w][^\s:,]*)")
 _ODD = {
     r"^ *([^\S\n\r\t ])": "the indentation holds U+{:04X}, which is no plain space: replace it by one",
     "^ *([\u2010-\u2015\u2212]) ": "U+{:04X} is a dash of printed text: write '- '",
+}
+# Parts of libyaml's messages, and the remedies.
+_REMEDIES = {
+    "cannot start any token": "indent with spaces, and quote a value that begins with @, ` or %",
+    "block sequence entries are not allowed": "begin the list on a new line, with each '- ' on a line of its own",
+    "mapping values are not allowed": "check the indentation, and quote a value that holds ': '",
+    "unknown escape character": "write the text in single quotes, which keep a backslash",
+    "undefined alias": "mark what it stands for with '&', above",
 }
 # Control characters, which change a terminal's display, and characters that change the direction of text (UAX #9).
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -94,11 +102,6 @@ class _Parser(CParser):
         self._levels -= 1
 
 
-def _line(text: str, number: int | None) -> str:
-    """Return a line of a text by its number; empty without a number."""
-    return "".join(text.splitlines()[number - 1 : number]) if number else ""
-
-
 def parse(text: str, name: str) -> Node:
     """Return the node tree of one document. Raises InputError."""
     try:
@@ -106,44 +109,46 @@ def parse(text: str, name: str) -> Node:
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise refusal(name, f"is not YAML: {error.reason}: remove the character", line) from None
-    except YAMLError as error:
-        for pattern, message in _ODD.items():
-            if odd := re.search(pattern, text, re.MULTILINE):
-                raise refusal(name, message.format(ord(odd[1])), text.count("\n", 0, odd.start(1)) + 1) from None
-        line_number = min(_problem_line(error) or 1, len(text.rstrip().splitlines()))
-        problem = _problem(error)
-        begin = getattr(error, "context_mark", None)
-        number = begin.line + 1 if begin and "':'" in problem else 0
-        if "mapping values are not allowed" in problem:
-            number = line_number - 1
-        if number and (pair := _NO_COLON.fullmatch(_line(text, number))):
-            message = f"'{pair[0].strip()}' has no colon with a space: write '{pair[1]}: {pair[2].strip()}'"
-            raise refusal(name, message, number) from None
-        for at in (number, line_number):
-            if found := _NO_DASH.search(_line(text, at)):
-                message = f"is not YAML: '{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
-                raise refusal(name, message, at) from None
-        if number and _line(text, number).lstrip()[:1] in ("{", "["):
-            raise refusal(name, "has no '- ', with which each entry of a list begins: write it", number) from None
-        if quote := _find_quote(_line(text, line_number).partition(" #")[0]):
-            problem = f"'{quote}' is no quote"
-        elif _UNQUOTED.search(_line(text, line_number)):
-            problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
-        elif "{%" in _line(text, line_number):
-            problem = "'{%' begins no loop and no condition here: write each entry, and '{{ name }}' for a parameter"
-        elif "mapping values" in problem and (found := _TWO_KEYS.fullmatch(_line(text, line_number))):
-            problem = (
-                f"'{found[1]}' and '{found[2]}' are on one line: write each key on a line of its own, or quote a value "
-                "that holds ': '"
-            )
-        elif "did not find expected" in problem and (dashes := _find_uneven(text, line_number)):
-            problem = f"the entries of the list begin at columns {dashes}: indent each '-' alike"
-        elif "expected ','" in problem and ";" in _line(text, line_number):
-            problem = "a ';' separates nothing: write ',' in its place"
-        raise refusal(name, f"is not YAML: {problem}", line_number) from None
+    except MarkedYAMLError as error:
+        line, message = _explain(error, text)
+        raise refusal(name, message, line) from None
     if root is None:
         raise refusal(name, _EMPTY)
     return root
+
+
+def _explain(error: MarkedYAMLError, text: str) -> tuple[int, str]:
+    """Return the line of a problem, and the message with what the line has in place of YAML, if that is known."""
+    for pattern, odd_message in _ODD.items():
+        if odd := re.search(pattern, text, re.MULTILINE):
+            return text.count("\n", 0, odd.start(1)) + 1, odd_message.format(ord(odd[1]))
+    lines = dict(enumerate(text.splitlines(), 1))
+    problem, number = _say(error), min(_line_of(error), len(text.rstrip().splitlines()))
+    # the line that has no colon is often the one above
+    is_above = "mapping values are not allowed" in problem
+    before = number - 1 if is_above else error.context_mark.line + 1 if error.context_mark and "':'" in problem else 0
+    above, here = lines.get(before, ""), lines.get(number, "")
+    if pair := _NO_COLON.fullmatch(above):
+        return before, f"'{pair[0].strip()}' has no colon with a space: write '{pair[1]}: {pair[2].strip()}'"
+    for at, line in ((before, above), (number, here)):
+        if found := _NO_DASH.search(line):
+            return at, f"is not YAML: '{found[1]}' has no space after its dash: write '- {found[1][1:]}'"
+    if above.lstrip().startswith(("{", "[")):
+        return before, "has no '- ', with which each entry of a list begins: write it"
+    if quote := _find_quote(here.partition(" #")[0]):
+        problem = f"'{quote}' is no quote"
+    elif _UNQUOTED.search(here):
+        problem = 'a value with {{ }} is not in quotes: write it as in "{{ rate }}mbit"'
+    elif "{%" in here:
+        problem = "'{%' begins no loop and no condition here: write each entry, and '{{ name }}' for a parameter"
+    elif "mapping values" in problem and (keys := _TWO_KEYS.fullmatch(here)):
+        each = f"'{keys[1]}' and '{keys[2]}' are on one line: write each key on a line of its own"
+        problem = f"{each}, or quote a value that holds ': '"
+    elif "did not find expected" in problem and (dashes := _find_uneven(text, number)):
+        problem = f"the entries of the list begin at columns {dashes}: indent each '-' alike"
+    elif "expected ','" in problem and ";" in here:
+        problem = "a ';' separates nothing: write ',' in its place"
+    return number, f"is not YAML: {problem}"
 
 
 def _find_quote(line: str) -> str:
@@ -167,32 +172,24 @@ def _find_uneven(text: str, number: int) -> str:
     return f"{near[0]} and {column}" if is_entry and near and column not in near else ""
 
 
-def _problem(error: YAMLError) -> str:
-    problem = str(getattr(error, "problem", None) or error)
-    if "cannot start any token" in problem:
-        return f"{problem}: indent with spaces, and quote a value that begins with @, ` or %"
+def _say(error: MarkedYAMLError) -> str:
+    """Return libyaml's message with the remedy."""
+    problem, context, begin = error.problem or "", error.context, error.context_mark
     if "another document" in problem:
         return "a second document begins here: keep one document a file"
-    if "block sequence entries are not allowed" in problem:
-        return f"{problem}: begin the list on a new line, with each '- ' on a line of its own"
-    if "mapping values are not allowed" in problem:
-        return f"{problem}: check the indentation, and quote a value that holds ': '"
-    if "unknown escape character" in problem:
-        return f"{problem}: write the text in single quotes, which keep a backslash"
-    if "undefined alias" in problem:
-        return f"{problem}: mark what it stands for with '&', above"
-    context, begin = getattr(error, "context", None), getattr(error, "context_mark", None)
-    if begin is not None and "flow" in str(context) and begin.line + 1 != _problem_line(error):
+    if remedy := next((remedy for part, remedy in _REMEDIES.items() if part in problem), None):
+        return f"{problem}: {remedy}"
+    if begin is not None and "flow" in str(context) and begin.line + 1 != _line_of(error):
         context = f"{context} that begins on line {begin.line + 1}"
     return f"{problem}, {context}: check brackets, quotes and indentation" if context else problem
 
 
-def _problem_line(error: YAMLError) -> int | None:
+def _line_of(error: MarkedYAMLError) -> int:
     # a text in quotes without its end is wrong where it begins
-    is_open = "quoted scalar" in str(getattr(error, "context", ""))
-    names = ("context_mark", "problem_mark") if is_open else ("problem_mark", "context_mark")
-    mark = getattr(error, names[0], None) or getattr(error, names[1], None)
-    return None if mark is None else mark.line + 1
+    is_open = error.context_mark is not None and "quoted scalar" in (error.context or "")
+    mark = error.context_mark if is_open else error.problem_mark
+    assert mark is not None, "libyaml gives each problem a place"
+    return mark.line + 1
 
 
 def _walk(root: Node) -> Iterator[tuple[Node, ValuePath]]:
@@ -213,7 +210,10 @@ def _walk(root: Node) -> Iterator[tuple[Node, ValuePath]]:
 
 
 def clean_keys(root: Node) -> Iterator[InputProblem]:
-    """Remove keys that are repeated or are no text from one file's mappings. Record a problem for each."""
+    """Remove keys that are repeated or are no text from one file's mappings. Yield a problem for each.
+
+    Yield one too for each key and value with a character that would change what a terminal shows.
+    """
     for node, path in _walk(root):
         if isinstance(node, SequenceNode):
             for n, item in enumerate(node.value):
@@ -242,6 +242,9 @@ def clean_keys(root: Node) -> Iterator[InputProblem]:
                     value = ScalarNode(REFUSED, "", value.start_mark, value.end_mark)
                 kept[key.value] = (key, value)
         node.value = list(kept.values())
+    for node, _ in _walk(root):
+        if isinstance(node, ScalarNode) and (found := _OBEYED.search(node.value)):
+            yield problem_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
 
 
 def _find_unquoted(node: Node) -> str:
@@ -249,13 +252,6 @@ def _find_unquoted(node: Node) -> str:
     inner = node.value[0][0] if isinstance(node, MappingNode) and len(node.value) == 1 else None
     names = [key.value for key, _ in inner.value] if isinstance(inner, MappingNode) else []
     return f"{{{{ {names[0]} }}}}" if len(names) == 1 and isinstance(names[0], str) else ""
-
-
-def refuse_controls(root: Node) -> Iterator[InputProblem]:
-    """Yield a problem for each key and value with a character that would change what a terminal shows."""
-    for node, _ in _walk(root):
-        if isinstance(node, ScalarNode) and (found := _OBEYED.search(node.value)):
-            yield problem_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
 
 
 def problem_at(node: Node, path: ValuePath, message: str) -> InputProblem:

@@ -247,13 +247,14 @@ def check_end(experiment: spec.ExperimentSpec, document: Document) -> None:
     """Record a change of random numbers after the end of the run, and warn of samples after it, if the end is known."""
     # a resolved file may have a time that `mprun why` chose
     end_ns = None if document.tree.is_resolved else find_end(experiment.traffic)
-    if end_ns is not None and experiment.reseed is not None and experiment.reseed.at_ns >= end_ns:
-        message = f"is not before the end of the experiment, {TIME.render(end_ns)}: it would have no effect"
-        document.refuse(("repeat", "reseed", "at"), message)
-    for kind, interval_ns in experiment.samples.items() if end_ns is not None else ():
-        if interval_ns >= (end_ns or 0):
-            message = f"leaves no second sample before the end of the experiment, {TIME.render(end_ns or 0)}"
-            document.warn(("sample", kind), f"{message}: write a shorter one")
+    if end_ns is None:
+        return
+    when = f"the end of the experiment, {TIME.render(end_ns)}"
+    if experiment.reseed is not None and experiment.reseed.at_ns >= end_ns:
+        document.refuse(("repeat", "reseed", "at"), f"is not before {when}: it would have no effect")
+    for kind, interval_ns in experiment.samples.items():
+        if interval_ns >= end_ns:
+            document.warn(("sample", kind), f"leaves no second sample before {when}: write a shorter one")
 
 
 def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:

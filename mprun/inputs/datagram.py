@@ -28,15 +28,11 @@ _Neighbours = Mapping[str, Sequence[tuple[str, int]]]
 
 def fill_lengths(paths: FlowPaths, flows: Sequence[Flow]) -> tuple[Flow, ...]:
     """Return flows with a packet length for each flow of UDP. The hosts of each flow are joined. paths: as they are."""
-    return tuple(
-        replace(flow, options={**flow.options, LENGTH: _most_bytes(paths, flow)}) if _lacks(flow) else flow
-        for flow in flows
-    )
-
-
-def _lacks(flow: Flow) -> bool:
-    """Return True if a flow has no length, and its tool has one to give."""
-    return flow.protocol == "udp" and LENGTH in tool_of(flow).Entry.model_fields and LENGTH not in flow.options
+    filled = []
+    for flow in flows:
+        lacks = flow.protocol == "udp" and LENGTH in tool_of(flow).Entry.model_fields and LENGTH not in flow.options
+        filled.append(replace(flow, options={**flow.options, LENGTH: _most_bytes(paths, flow)}) if lacks else flow)
+    return tuple(filled)
 
 
 def check_lengths(paths: FlowPaths, notes: Notes) -> None:

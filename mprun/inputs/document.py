@@ -34,9 +34,7 @@ ReadT = TypeVar("ReadT")
 
 
 class _TooLarge(Exception):
-    def __init__(self, path: ValuePath, message: str) -> None:
-        self.path = path
-        self.message = message
+    """The path of a value with too large an expansion, and the message."""
 
 
 class Document:
@@ -106,7 +104,6 @@ class Document:
 
     @property
     def is_template(self) -> bool:
-        """Return True if a template gave any value."""
         return bool(self._filled)
 
     def names_at(self, path: ValuePath) -> set[str]:
@@ -121,7 +118,6 @@ class Document:
         return self._expand(lambda key: key != "params" and not key.startswith(PRIVATE), parameters)
 
     def has(self, key: str) -> bool:
-        """Return True if the file has a key."""
         return self._root is not None and key in self._index(self._root)
 
     def part(self, key: str) -> object:
@@ -279,7 +275,8 @@ class Document:
             plain = {key.value: self._plain(value, (key.value,), parameters) for key, value in entries}
             return None if self._root is None else plain
         except _TooLarge as error:
-            self.refuse(error.path[:1], error.message)
+            path, message = error.args
+            self.refuse(path[:1], message)
             return None
 
     def _plain(self, node: Node, path: ValuePath, parameters: FileParameters | None) -> object:

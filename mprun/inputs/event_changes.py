@@ -41,12 +41,10 @@ from mprun.model.spec import (
 )
 from mprun.model.units import TIME, hold_rate
 
-_TOO_MANY = f"amount to more than {MOST_CHANGES} changes: use longer steps"
 # The rebindings of an address. A derived subnet of 24 bits has 252 addresses for them.
 MOST_REBINDINGS = 250
 _SIDES = {"forward": (0,), "reverse": (1,), "both": (0, 1)}
 
-BothWays = tuple[Direction, Direction]
 # The order of a change among all changes (`_rank`).
 _Order = tuple[int, bool, int, EventOrder]
 PropertyT = TypeVar("PropertyT")
@@ -110,7 +108,7 @@ class Timeline:
         return tuple(change for _, change in sorted(found, key=lambda one: one[0]))
 
     def _refuse_number(self) -> tuple[Change, ...]:
-        self._document.refuse(("events",), _TOO_MANY)
+        self._document.refuse(("events",), f"amount to more than {MOST_CHANGES} changes: use longer steps")
         return ()
 
     def _rebind(self, n: int, entry: EventEntry) -> Iterator[tuple[_Order, Change]]:
@@ -186,8 +184,8 @@ class Timeline:
         assert entry.link is not None
         link = self._links[entry.link]
 
+        # the trace, and the lines with the rates that the user wrote
         def read(text: str) -> tuple[trace_file.RateTrace, list[tuple[int, str]]]:
-            """Return the trace, and the lines with the rates that the user wrote."""
             if entry.format == "rates":
                 return trace_file.read_rates(text, entry.interval), list(trace_file.number_lines(text))
             return trace_file.read_mahimahi(text, entry.interval, link.mtu + HEADER_BYTES), []
@@ -264,8 +262,6 @@ class Timeline:
             self._document.warn(position, f"'{file}' {message}")
 
     def _resolve(self, track: Track, courses: Sequence[PropertyCourse]) -> Iterator[PropertyMoment]:
-        """Yield the values of a track over time."""
-
         def climb(ramp: PropertyCourse, first: Any, target: Any, share: float) -> Any:
             if not have_values_between(first, target):
                 message = "does not change by steps: 'over' is for numbers"
@@ -409,7 +405,7 @@ def _explain_excess(link: LinkSpec, rebindings: Counter[Rebound]) -> str | None:
     return None
 
 
-def _sides(link: LinkSpec) -> BothWays:
+def _sides(link: LinkSpec) -> tuple[Direction, Direction]:
     return link.forward, link.reverse
 
 

@@ -102,7 +102,6 @@ def warn_of_rates(file: str, written: Iterable[tuple[int, object]], document: Do
 
 
 def _read_row(file: str, line: int, cells: Mapping[str, object], document: Document) -> DirectionProperties | None:
-    """Return the properties of a row."""
     try:
         return DirectionProperties.model_validate(cells)
     except ValidationError as error:

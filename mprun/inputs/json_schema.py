@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import cast
 
@@ -166,15 +167,13 @@ def _document(title: str, root: JsonSchema, definitions: JsonSchema) -> JsonSche
 
 def _share_properties(definitions: JsonSchema) -> JsonSchema:
     """Write each long property that several definitions have only once."""
-    seen: dict[tuple[str, str], int] = {}
     positions = [
         (properties, name, (name, json.dumps(schema, sort_keys=True)))
         for definition in definitions.values()
         for properties in [definition.get("properties", {})]
         for name, schema in properties.items()
     ]
-    for _, _, key in positions:
-        seen[key] = seen.get(key, 0) + 1
+    seen = Counter(key for _, _, key in positions)
     shared = dict(definitions)
     for properties, name, key in positions:
         if seen[key] == 1 or len(key[1]) < LONG_SCHEMA:

@@ -29,11 +29,10 @@ def find(given: Path | str) -> str:
         raise refusal("''", "names no file: write its name")
     tried = spell(given)
     try:
-        for name in tried:
-            if _is_of_run(Path(name)):
-                inputs = Path(name).parent / "inputs"
+        for name, path in zip(tried, map(Path, tried), strict=True):
+            if path.name in _OF_RUN and path.is_file() and (inputs := path.parent / "inputs").is_dir():
                 raise refusal(name, f"is written by mprun in a run: {inputs} has the run's files")
-            if Path(name).exists() and not Path(name).is_dir():
+            if path.exists() and not path.is_dir():
                 return name
         if folder := next((name for name in tried if Path(name).is_dir()), None):
             inside = _list_yaml_files(Path(folder))
@@ -54,11 +53,6 @@ def warn_of_others(given: Path | str, name: str) -> Iterator[InputProblem]:
                 f"is read, and {Path(other).name} beside it is not: write the whole name, or remove one of the two"
             )
             yield InputProblem(name, None, (), message)
-
-
-def _is_of_run(file: Path) -> bool:
-    """Return True for a file that mprun wrote in the directory of a run or a sweep, such as the plan."""
-    return file.name in _OF_RUN and file.is_file() and (file.parent / "inputs").is_dir()
 
 
 def name_near(origin: Path, name: str) -> str:
@@ -103,8 +97,8 @@ def _name_nearest_file(given: Path) -> str:
     if near:
         return f": did you mean '{given.with_name(near)}'?"
     for where, others in (("below", sorted(folder.iterdir())), ("above", [folder / ".."])):
-        parts = (os.path.normpath(one / f"{given.name}{suffix}") for one in others for suffix in ("", *SUFFIXES))
-        if found := [one for one in parts if os.path.isfile(one)]:
+        files = (os.path.normpath(one / name) for one in others for name in spell(given.name))
+        if found := [one for one in files if os.path.isfile(one)]:
             return f": one folder {where}: {', '.join(found[:4])}"
     return f"; YAML files here: {', '.join(there[:8])}" if there else ""
 
@@ -117,13 +111,10 @@ def _is_longer(name: str, given: Path) -> bool:
 
 def _name_nearest_folder(given: Path) -> str:
     """The end of a message about a file in a missing folder: the file here, or in a folder that begins so."""
-    folder = Path()
-    folders = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
-    for name in ("", *folders):
-        for suffix in ("", *SUFFIXES):
-            if (near := folder / name / f"{given.name}{suffix}").is_file():
-                return f": no folder '{given.parent}': did you mean '{near}'?"
-    return f": no folder '{given.parent}'"
+    folders = sorted(one.name for one in Path().iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
+    files = (Path(folder, name) for folder in ("", *folders) for name in spell(given.name))
+    near = next((f": did you mean '{file}'?" for file in files if file.is_file()), "")
+    return f": no folder '{given.parent}'{near}"
 
 
 def _list_yaml_files(folder: Path) -> list[str]:

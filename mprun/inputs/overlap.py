@@ -109,20 +109,16 @@ def _lay_lasting(before: Any, courses: Sequence[PropertyCourse], climb: Climb) -
 def _lay_temporary(courses: Sequence[PropertyCourse]) -> Iterator[tuple[int, PropertyCourse | None]]:
     """Yield the temporary change that is on top from each time on; None if there is none."""
     ordered = sorted(courses, key=lambda one: one.rank)
-    running: list[tuple[tuple[int, EventOrder], int]] = []
+    # the negative places in `ordered`, of which the least is the change that began last
+    running: list[int] = []
     next_one = 0
     for at_ns in sorted(set(chain.from_iterable((one.begin_ns, one.end_ns or 0) for one in ordered))):
         while next_one < len(ordered) and ordered[next_one].begin_ns <= at_ns:
-            heapq.heappush(running, (_reverse(ordered[next_one].rank), next_one))
+            heapq.heappush(running, -next_one)
             next_one += 1
-        while running and (ordered[running[0][1]].end_ns or 0) <= at_ns:
+        while running and (ordered[-running[0]].end_ns or 0) <= at_ns:
             heapq.heappop(running)
-        yield at_ns, ordered[running[0][1]] if running else None
-
-
-def _reverse(rank: tuple[int, EventOrder]) -> tuple[int, EventOrder]:
-    begin_ns, (event, number) = rank
-    return -begin_ns, (-event, -number)
+        yield at_ns, ordered[-running[0]] if running else None
 
 
 def have_values_between(before: Any, after: Any) -> bool:

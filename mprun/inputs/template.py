@@ -97,8 +97,10 @@ def parse(text: str) -> Template:
     if len(text) > MOST_CHARACTERS:
         raise too_long()
     stripped = text.strip()
+    # blanks around a single expression do not belong to its value
+    is_single = stripped.startswith("{{") and stripped.endswith("}}") and stripped.count("{{") == 1
     try:
-        tree = _environment().parse(stripped if _is_one_expression(stripped) else text)
+        tree = _environment().parse(stripped if is_single else text)
         names = _check(tree)
     except TemplateSyntaxError as error:
         raise _broken(str(error)) from None
@@ -110,15 +112,9 @@ def parse(text: str) -> Template:
 
 
 def too_long() -> TemplateProblem:
-    """Return the problem of a scalar that becomes too large."""
     return TemplateProblem(
         f"amounts to more than {MOST_CHARACTERS} characters: check what stands between {{{{ and }}}}"
     )
-
-
-def _is_one_expression(text: str) -> bool:
-    """Return whether a text is a single `{{ expression }}`. Blanks around it do not belong to its value."""
-    return text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1
 
 
 @cache

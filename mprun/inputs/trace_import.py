@@ -86,7 +86,10 @@ def import_csv(text: str, columns: Sequence[Column]) -> ImportedTrace:
         raise TraceError(1, f"column '{clash[0]}' conflicts with '{clash[0].partition('.')[0]}': remove one of the two")
     if "rtt" in keys and any(key.startswith("delay") for key in keys):
         raise TraceError(1, "column 'rtt' conflicts with 'delay': remove one of the two")
-    lines = csv.reader(_bounded(text))
+    if len(bounded := text.splitlines()) > MOST_ROWS + 1:
+        message = f"is more than the {MOST_ROWS} rows that a schedule may have: thin the file out"
+        raise TraceError(MOST_ROWS + 2, message)
+    lines = csv.reader(bounded)
     try:
         header = [cell.strip() for cell in next(lines, [])]
         for column in columns:
@@ -102,14 +105,6 @@ def import_csv(text: str, columns: Sequence[Column]) -> ImportedTrace:
     if lasts_ns > DAY_NS:
         raise TraceError(lines.line_num, f"lasts longer than {TIME.render(DAY_NS)}: cut the file")
     return _write(names, rows, lasts_ns, raised)
-
-
-def _bounded(text: str) -> list[str]:
-    lines = text.splitlines()
-    if len(lines) > MOST_ROWS + 1:
-        message = f"is more than the {MOST_ROWS} rows that a schedule may have: thin the file out"
-        raise TraceError(MOST_ROWS + 2, message)
-    return lines
 
 
 def _read_rows(

@@ -14,7 +14,7 @@ from mprun.inputs.keys.field import MOST_NAME, name_all
 from mprun.inputs.keys.file_model import check, fields_of
 from mprun.inputs.keys.pairing import gather_hosts, pair_hosts
 from mprun.inputs.keys.shape import write_entry
-from mprun.inputs.keys.traffic_entry import FlowEntry
+from mprun.inputs.keys.traffic_entry import PORT, FlowEntry
 from mprun.machine.plugin import PluginProblem
 from mprun.model.metric import TOTAL
 from mprun.model.problem import Notes, ValuePath, tell_unknown
@@ -22,7 +22,6 @@ from mprun.model.span import find_circle
 from mprun.model.spec import After, Flow
 from mprun.workloads.tool import COLLECTION, load, metrics_of, tool_of
 
-MOST_PORT = 65_535
 # The largest number of flows of an entry and of all entries, as each has its own server, with up to three ports.
 MOST_PAIRS = 10_000
 MOST_FLOWS = 20_000
@@ -237,8 +236,8 @@ def _check_ports(flows: Sequence[Flow], notes: Notes) -> None:
         if flow.repetition is not None:
             message = "cannot be that of all repetitions: each has a server of its own, remove it"
             notes.refuse(("traffic", n, "port"), message)
-        elif flow.port + needed - 1 > MOST_PORT:
-            message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {MOST_PORT}"
+        elif flow.port + needed - 1 > PORT.maximum:
+            message = f"{flow.port} leaves no room: {flow.tool} has {needed} ports, and the last is {PORT.maximum}"
             notes.refuse(("traffic", n, "port"), message)
         for port in range(flow.port, flow.port + needed):
             holder = taken.setdefault((flow.destination, port), flow.name)

@@ -40,14 +40,12 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
         value = 0
     if key == "paths" and isinstance(value, str) and not re.fullmatch(r"[A-Za-z][\w-]*", value):
         return "{rate: 20mbit, rtt: 20ms}"
-    if short is None or isinstance(value, list | dict | bool) or value is None or not _fits(key, str(value)):
+    if short is None or isinstance(value, list | dict | bool) or value is None:
+        return None
+    # such a text is no value of the key that people leave out
+    if (key == "plots" and "." in str(value)) or (key == "endpoints" and re.search(r"[.:]", str(value))):
         return None
     return f"{{{short.format(value=value, count=value if isinstance(value, int) else 5)}}}"
-
-
-def _fits(key: str, text: str) -> bool:
-    """Return True if a text can be the value of the key that people leave out."""
-    return not (key == "plots" and "." in text) and (key != "endpoints" or not re.search(r"[.:]", text))
 
 
 def write_bound(text: str) -> str | None:

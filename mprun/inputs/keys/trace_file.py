@@ -108,10 +108,9 @@ def read_schedule(text: str, properties: tuple[str, ...]) -> list[ReadRow]:
     """Return the rows of a schedule. A cell for one direction is a mapping. Raises TraceError."""
     rows = read_cells(text)
     line, header = next(rows, (1, [""]))
-    if ";" in header[0]:
-        raise TraceError(line, "separates its cells by ';': write commas, as in 'at,rate,delay'")
-    if "\t" in header[0]:
-        raise TraceError(line, "separates its cells by tabs: write commas, as in 'at,rate,delay'")
+    for sign, name in ((";", "';'"), ("\t", "tabs")):
+        if sign in header[0]:
+            raise TraceError(line, f"separates its cells by {name}: write commas, as in 'at,rate,delay'")
     if len(header) == 1 and header[0][:1].isdigit():
         told = f"'{header[0][:40]}' is no header, so this is a trace"
         raise TraceError(line, f"{told}: write 'trace: FILE', and for rates 'format: rates' too")

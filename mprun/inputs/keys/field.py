@@ -15,7 +15,6 @@ from typing import Annotated, Any, TypeVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from mprun.inputs.keys.file_model import FileModel
 from mprun.model import units
 from mprun.model.frozen import Frozen
 from mprun.model.problem import find_nearest
@@ -34,31 +33,6 @@ ParsedT = TypeVar("ParsedT")
 def text_schema(pattern: str, *examples: str) -> JsonSchema:
     """The JSON Schema of a quantity."""
     return {"type": "string", "pattern": pattern, "examples": list(examples)}
-
-
-class SchemaOnDemand(Frozen):
-    """Metadata of a type: the function that returns its JSON Schema. Only an editor's schema needs the schema."""
-
-    make: Callable[[], JsonSchema]
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
-        return self.make()
-
-
-def mapping_schema(model: type[FileModel]) -> JsonSchema:
-    """The JSON Schema of a mapping that is one of several forms of a value."""
-    schema = model.model_json_schema()
-    properties = {
-        name: {key: one for key, one in inner.items() if key not in ("title", "default")}
-        for name, inner in schema["properties"].items()
-    }
-    required = schema.get("required", [])
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def either_schema(one: JsonSchema, *models: type[FileModel]) -> JsonSchema:
-    """The JSON Schema of a value, or of a mapping instead of it."""
-    return {"oneOf": [one, *map(mapping_schema, models)]} if models else one
 
 
 def parsed(parse: Callable[[object], object], schema: JsonSchema) -> tuple[PlainValidator, WithJsonSchema]:

@@ -11,21 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import Field, PlainValidator, WithJsonSchema, create_model
+from pydantic import Field, GetJsonSchemaHandler, PlainValidator, WithJsonSchema, create_model
+from pydantic_core import CoreSchema
 
-from mprun.inputs.keys.field import (
-    JsonSchema,
-    SchemaOnDemand,
-    checked,
-    either_schema,
-    mapping_schema,
-    parsed,
-    quantity,
-    text_schema,
-)
+from mprun.inputs.keys.field import JsonSchema, checked, parsed, quantity, text_schema
 from mprun.inputs.keys.file_model import FileModel, read_fields, refuse
 from mprun.model import units
 from mprun.model.discipline import DISCIPLINES, LOSS_MODELS, OPTIONS, Discipline, DisciplineName, Option, OptionKind
+from mprun.model.frozen import Frozen
 from mprun.model.problem import ValuePath, name_nearest
 from mprun.model.scalar import name_value
 from mprun.model.spec import ONE_BDP, Chance, Distribution, FourState, GilbertElliott, Jitter, Loss, Queue, Reorder
@@ -57,6 +50,26 @@ _Chance = Annotated[float, *parsed(units.parse_loss, PERCENT)]
 _ALL_ALIKE = "'{given}' would give every packet the fate of the first: write less, such as '25%'"
 _Correlation = Annotated[float, *checked(units.parse_ratio, PERCENT, lambda share: share < 1, _ALL_ALIKE)]
 _require: Callable[..., Any] = partial(Field, examples=PERCENT["examples"])
+
+
+class SchemaOnDemand(Frozen):
+    """Metadata of a type: the function that returns its JSON Schema. Only an editor's schema needs the schema."""
+
+    make: Callable[[], JsonSchema]
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return self.make()
+
+
+def mapping_schema(model: type[FileModel]) -> JsonSchema:
+    """The JSON Schema of a mapping that is one of several forms of a value."""
+    schema = model.model_json_schema()
+    properties = {
+        name: {key: one for key, one in inner.items() if key not in ("title", "default")}
+        for name, inner in schema["properties"].items()
+    }
+    required = schema.get("required", [])
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 class JitterEntry(FileModel):
@@ -92,19 +105,11 @@ class ReorderEntry(FileModel):
     = 5. Default: 1."""
 
 
-def parse_jitter(value: object) -> Jitter:
-    """Parse `5ms` or `{amount: 5ms, correlation: 25%, distribution: normal}`."""
-    return Jitter(**read_fields(JitterEntry, value)) if isinstance(value, dict) else Jitter(units.DELAY.parse(value))
-
-
-def parse_chance(value: object) -> Chance:
-    """Parse `1%`. There is no correlation, as netem's reduces the share far below the given one."""
-    return Chance(units.parse_loss(value))
-
-
-def parse_reorder(value: object) -> Reorder:
-    """Parse `25%` or `{probability: 25%, gap: 5}`."""
-    return Reorder(**read_fields(ReorderEntry, value)) if isinstance(value, dict) else Reorder(units.parse_loss(value))
+def _value_or_entry(
+    kind: Callable[..., FieldT], parse: Callable[[object], object], entry: type[FileModel]
+) -> Callable[[object], FieldT]:
+    """Return a parser of one value, such as `5ms`, or of a mapping with the same value and its options."""
+    return lambda value: kind(**read_fields(entry, value)) if isinstance(value, dict) else kind(parse(value))
 
 
 def _make_states(model: str) -> type[FileModel]:
@@ -261,27 +266,32 @@ def spread_directions(position: ValuePath, value: object) -> Iterator[tuple[Valu
         yield position, value
 
 
-def _both_schema(one: dict[str, Any]) -> dict[str, Any]:
-    directions = {
-        "forward": {**one, "description": "The direction from the first end to the second."},
-        "reverse": {**one, "description": "The direction from the second end to the first."},
-    }
-    each = {"type": "object", "properties": directions, "additionalProperties": False, "minProperties": 1}
-    return {"oneOf": [one, each]}
-
-
 def _both(
     parse: Callable[[object], Any], one: dict[str, Any], *models: type[FileModel]
 ) -> tuple[PlainValidator, SchemaOnDemand]:
     """The metadata of a property: the parser and the schema of its value, and the models of its mappings."""
-    return PlainValidator(_by_direction(parse)), SchemaOnDemand(lambda: _both_schema(either_schema(one, *models)))
+
+    def make() -> JsonSchema:
+        way: JsonSchema = {"oneOf": [one, *map(mapping_schema, models)]} if models else one
+        directions = {
+            "forward": {**way, "description": "The direction from the first end to the second."},
+            "reverse": {**way, "description": "The direction from the second end to the first."},
+        }
+        each = {"type": "object", "properties": directions, "additionalProperties": False, "minProperties": 1}
+        return {"oneOf": [way, each]}
+
+    return PlainValidator(_by_direction(parse)), SchemaOnDemand(make)
 
 
 _RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
 RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
 DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, text_schema(units.DELAY.pattern, "20ms", "500us"))]
-JitterBoth = Annotated[Both[Jitter], *_both(parse_jitter, DELAY, JitterEntry)]
+JitterBoth = Annotated[
+    Both[Jitter], *_both(_value_or_entry(Jitter, units.DELAY.parse, JitterEntry), DELAY, JitterEntry)
+]
 LossBoth = Annotated[Both[Loss], *_both(parse_loss_model, PERCENT, *LOSS_ENTRIES.values())]
-ChanceBoth = Annotated[Both[Chance], *_both(parse_chance, PERCENT)]
-ReorderBoth = Annotated[Both[Reorder], *_both(parse_reorder, PERCENT, ReorderEntry)]
+# without a correlation, as netem's reduces the share far below the given one
+ChanceBoth = Annotated[Both[Chance], *_both(lambda value: Chance(units.parse_loss(value)), PERCENT)]
+_reorder = _value_or_entry(Reorder, units.parse_loss, ReorderEntry)
+ReorderBoth = Annotated[Both[Reorder], *_both(_reorder, PERCENT, ReorderEntry)]
 QueueBoth = Annotated[Both[Queue], *_both(parse_queue, QUEUE, QueueEntry)]

@@ -112,7 +112,6 @@ class Timeline:
         return ()
 
     def _rebind(self, n: int, entry: EventEntry) -> Iterator[tuple[_Order, Change]]:
-        """Yield the rebindings of an event with their order among all changes."""
         position: ValuePath = ("events", n)
         if entry.host is None or entry.address is None or not self._is_known(entry, position):
             return
@@ -272,7 +271,6 @@ class Timeline:
         return resolve_courses(self._before(track), courses, climb)
 
     def _before(self, track: Track) -> Any:
-        """Return the value of a track without any event."""
         is_state = track.field in ("is_up", "is_there")
         return True if is_state else getattr(_sides(self._links[track.link])[track.side], track.field)
 

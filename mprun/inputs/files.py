@@ -38,7 +38,6 @@ class FileTrees(Frozen):
 
     @property
     def fixed(self) -> dict[str, Scalar]:
-        """The axes that have one value."""
         return {name: read_scalar(text) for name, text in self.parameters.items() if name in self.matrix.names}
 
     @property
@@ -126,7 +125,6 @@ def check_conditions(files: FileTrees, across: Sequence[str]) -> Iterator[InputP
 
 
 def check_seed(seed: int | None, document: Document) -> None:
-    """Record a problem of a seed on the command line."""
     if seed is not None and not SEED.minimum <= seed <= SEED.maximum:
         text = f"{seed} is negative or has more than 63 bits: write '--seed 1'"
         document.add_problem(InputProblem("--seed", None, (), text))
@@ -190,7 +188,6 @@ def name_givers(problem: InputProblem, document: Document, parameters: Mapping[s
 
 
 def warn_unused(parameters: FileParameters, documents: Sequence[Document]) -> None:
-    """Warn of parameters that no value uses."""
     for document in documents:
         for name in document.parameters():
             if name not in parameters.used:

@@ -31,7 +31,6 @@ class Generator(Protocol):
 
 
 def load_own(name: str) -> Generator:
-    """Import one of mprun's own generators."""
     return cast(Generator, COLLECTION.load_own(name))
 
 

@@ -62,7 +62,6 @@ _FILE_KEYS: JsonSchema = {
 
 
 def experiment_schema() -> JsonSchema:
-    """The schema of experiment files."""
     root, definitions = _generate(ExperimentFile)
     cases = []
     for name in TOOLS:
@@ -126,7 +125,6 @@ def topology_schema() -> JsonSchema:
 
 
 def lab_schema() -> JsonSchema:
-    """The schema of the file of a lab."""
     root, definitions = _generate(LabFile)
     root["properties"]["params"] = {
         **_FILE_KEYS["params"],

@@ -105,7 +105,6 @@ def _link(topo: Any, first: str, second: str, options: dict[str, Any]) -> dict[s
 
 
 def _properties(options: dict[str, Any]) -> dict[str, str]:
-    """The properties of one direction of a link."""
     entry = {}
     if options.get("bw") is not None:
         entry["rate"] = f"{round(float(options['bw']) * 1e6)}bit"

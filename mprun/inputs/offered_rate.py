@@ -214,7 +214,6 @@ def _directions(flow: Flow) -> Iterator[HostPair]:
 
 
 def _least_ns(flow: Flow, rate: int) -> float:
-    """Return the time for which a flow runs at least."""
     size_bytes = flow.options.get("size_bytes")
     if flow.duration_ns is not None:
         return flow.duration_ns

@@ -28,7 +28,6 @@ class DescribedProfile(Frozen):
 
 
 def describe_profiles() -> tuple[DescribedProfile, ...]:
-    """Return all profiles, in the order of their list."""
     return tuple(
         DescribedProfile(name, one.meaning, *(spell_properties((way, way)) for way in one.directions))
         for name, one in PROFILES.items()

@@ -85,7 +85,6 @@ def _comments(node: Node, comments: dict[int, tuple[str, ...]], indent: str) -> 
 
 
 def _flow(node: Node) -> str:
-    """Return a value on one line."""
     if isinstance(node, MappingNode):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(value)}" for key, value in node.value) + "}"
     if not isinstance(node, ScalarNode):

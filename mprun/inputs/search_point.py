@@ -90,7 +90,6 @@ def _find_name_problem(name: str, parameters: Collection[str], links: Collection
 
 
 def check_repeat(repeat: Repeat, document: Document) -> None:
-    """Record that a file with a search repeats runs."""
     if repeat.most > 1:
         message = (
             "conflicts with 'search', which makes one run at each point: remove 'repeat', or keep only 'seed' in it"

@@ -173,7 +173,6 @@ def _find_uneven(text: str, number: int) -> str:
 
 
 def _say(error: MarkedYAMLError) -> str:
-    """Return libyaml's message with the remedy."""
     problem, context, begin = error.problem or "", error.context, error.context_mark
     if "another document" in problem:
         return "a second document begins here: keep one document a file"

@@ -92,7 +92,6 @@ class EventEntry(FileModel):
 
     @property
     def is_scheduled_trace(self) -> bool:
-        """Return True if the trace is a schedule."""
         return self.trace is not None and (self.trace in TRACES or self.format == "schedule")
 
     def find_conflicts(self) -> Iterator[KeyProblem]:

@@ -87,7 +87,6 @@ def text_that(
 
 
 def parse_name(value: object) -> str:
-    """The name of a node, link or flow."""
     if isinstance(value, list):
         raise ValueError("is a list: write one name, and an entry for each other")
     if isinstance(value, str) and _ADDRESS.fullmatch(value):

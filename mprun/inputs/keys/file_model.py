@@ -286,7 +286,6 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
 
 
 def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, wanted: Any, suggest: Suggest) -> str:
-    """Return the message of a problem that pydantic has found."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "mprun":
         return str(context["text"])
@@ -387,7 +386,6 @@ def _example_of(kind: Any) -> Any:
 
 
 def _fit(example: Any, path: ValuePath, suggest: Suggest) -> Any:
-    """Return an example with names that exist."""
     if isinstance(example, dict):
         return {key: _fit(value, (*path, key), suggest) for key, value in example.items()}
     if isinstance(example, list):

@@ -74,7 +74,6 @@ class RangeEntry(FileModel):
         yield last
 
     def _read(self, field: str, key: str) -> tuple[Decimal, str]:
-        """Return a number and its unit."""
         value = getattr(self, field)
         found = split_number(value)
         if found is None:

@@ -206,7 +206,6 @@ class FlowEntry(FileModel):
         return not (isinstance(self.source, str) and isinstance(self.destination, str))
 
     def flow(self, name: str, source: str, destination: str, group: str | None) -> Flow:
-        """Return a flow of this entry under a name."""
         return self.fill(
             Flow,
             name=name,

@@ -154,7 +154,6 @@ def _msg(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
 
 
 def _web(source: OlderFile, kind: OlderEntry, wants_mptcp: bool) -> _Traffic:
-    """A single download of one file."""
     file = source.take("file")
     if file is not None and file.value != "random":
         source.warn(file, "has no effect: the file holds zeros here, of the size that 'file_size' says")
@@ -257,7 +256,6 @@ def _count(source: OlderFile, key: str, default: int, kind: OlderEntry) -> Node:
 
 
 def _hosts(source: OlderFile, traffic: _Traffic, wants_mptcp: bool, line: int) -> dict[str, Node]:
-    """Return the settings of the hosts that take part, by name."""
     mptcp: dict[str, Node] = {}
     if traffic.mptcp:
         mptcp = {

@@ -51,7 +51,6 @@ class OlderFile:
         return key in self._entries or key in self._refused
 
     def take(self, key: str) -> OlderEntry | None:
-        """Return the entry of a key and mark it as read."""
         self._taken.add(key)
         return self._entries.get(key)
 
@@ -66,14 +65,12 @@ class OlderFile:
         return found
 
     def drop(self, keys: Iterable[str], reason: str) -> None:
-        """Warn of keys that have no effect."""
         for key in keys:
             entry = self.take(key)
             if entry is not None:
                 self.warn(entry, f"has no effect: {reason}")
 
     def warn_unread(self, known: Sequence[str]) -> None:
-        """Warn of keys that were not used."""
         for entry in self._entries.values():
             if entry.key not in self._taken:
                 near = difflib.get_close_matches(entry.key, known, n=1, cutoff=0.75)
@@ -163,7 +160,6 @@ class OlderFile:
 
 
 def line_of(node: object) -> int:
-    """The line of a node."""
     assert isinstance(node, Node)
     return int(node.start_mark.line) + 1
 

@@ -31,65 +31,56 @@ from mprun.statements.expression import Condition
 
 # Axes that are neither a parameter nor a property of a link. They say where a cell runs.
 PLACES = ("kernel", "engine")
-
-
 # The largest number of cells before `exclude` is applied. 100,000 cells take 0.3 s.
 MOST_COMBINATIONS = 100_000
-
-
 # The largest number of axes and of entries of `exclude`, as each is compared with each cell.
 MOST_AXES = MOST_EXCLUDED = 100
 
-
 CellValues = tuple[tuple[str, Scalar], ...]
-
-
-class Axis(Frozen):
-    """An axis and its values in their order."""
-
-    name: str
-    values: tuple[Scalar, ...]
+# Axes by name, with their values in order.
+_Axes = Mapping[str, tuple[Scalar, ...]]
 
 
 class Matrix(Frozen):
     """Groups of axes. Axes of one group vary together. Each group varies with each other group."""
 
-    groups: tuple[tuple[Axis, ...], ...] = ()
+    groups: tuple[_Axes, ...] = ()
     excluded: tuple[Mapping[str, Scalar], ...] = ()
 
     @property
+    def axes(self) -> _Axes:
+        return {name: values for group in self.groups for name, values in group.items()}
+
+    @property
     def names(self) -> tuple[str, ...]:
-        return tuple(axis.name for group in self.groups for axis in group)
+        return tuple(name for group in self.groups for name in group)
 
     def values(self, fixed: Mapping[str, Scalar]) -> dict[str, list[Scalar]]:
         """The possible values of each axis: its own values, and a given value."""
-        found = {axis.name: list(axis.values) for group in self.groups for axis in group}
-        return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in found.items()}
+        return {name: [*values, *([fixed[name]] if name in fixed else [])] for name, values in self.axes.items()}
 
     def find_open(self, fixed: Collection[str]) -> tuple[str, ...]:
         """Return the axes without a given value that do not vary together with an axis that has one."""
-        groups = [[axis.name for axis in group] for group in self.groups]
-        return tuple(name for group in groups if not set(group) & set(fixed) for name in group)
+        return tuple(name for group in self.groups if not {*group} & {*fixed} for name in group)
 
     def find_lost(self, fixed: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
         """Yield each axis whose given value does not fit the values of the others, with the message."""
         for group in self.groups:
-            given = [axis for axis in group if axis.name in fixed]
+            given = [name for name in group if name in fixed]
             if given and not _rows(group, fixed):
-                others = " and ".join(axis.name for axis in group if axis.name not in fixed)
-                values = ", ".join(dict.fromkeys(map(spell_scalar, given[-1].values[:8])))
-                told = spell_scalar(fixed[given[-1].name])
+                others = " and ".join(name for name in group if name not in fixed)
+                values = ", ".join(dict.fromkeys(map(spell_scalar, group[given[-1]][:8])))
                 remedy = f"write one of {values}, or give {others} too"
-                yield given[-1].name, f"{others} has no value together with '{told}': {remedy}"
+                yield given[-1], f"{others} has no value together with '{spell_scalar(fixed[given[-1]])}': {remedy}"
 
     def find_lists(self, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield each axis for which several of its values are given in one text, with the message."""
-        for axis in (axis for group in self.groups for axis in group):
-            text = given.get(axis.name, "")
-            parts, known = {*text.split(",")}, {*map(spell_scalar, axis.values)}
+        for name, values in self.axes.items():
+            text = given.get(name, "")
+            parts, known = {*text.split(",")}, {*map(spell_scalar, values)}
             if len(parts) > 1 and parts <= known and text not in known:
                 remedy = "give one, or remove the others from 'matrix'"
-                yield axis.name, f"'{text}' is several values of this axis: {remedy}"
+                yield name, f"'{text}' is several values of this axis: {remedy}"
 
     def find_cells(self, conditions: Sequence[Condition], among: Sequence[CellValues]) -> str | None:
         """Return the reason why no cell has these values; None if one has. Raises ExpressionError for no number."""
@@ -104,7 +95,7 @@ class Matrix(Frozen):
     @property
     def count(self) -> int:
         """The number of cells before equal and excluded cells are left out, known without making the cells."""
-        return math.prod(len(group[0].values) for group in self.groups)
+        return math.prod(len(next(iter(group.values()))) for group in self.groups)
 
     def cells(self, fixed: Mapping[str, Scalar]) -> tuple[CellValues, ...]:
         """The values of each cell in the order of the axes.
@@ -123,12 +114,11 @@ def _texts(row: Iterable[tuple[str, Scalar]]) -> frozenset[tuple[str, str]]:
     return frozenset((name, str(value)) for name, value in row)
 
 
-def _rows(group: tuple[Axis, ...], fixed: Mapping[str, Scalar]) -> list[CellValues]:
-    names = [axis.name for axis in group]
-    given = {name: fixed[name] for name in names if name in fixed}
+def _rows(group: _Axes, fixed: Mapping[str, Scalar]) -> list[CellValues]:
+    given = {name: fixed[name] for name in group if name in fixed}
     if len(given) == len(group):
         return [tuple(given.items())]
-    rows = [tuple(zip(names, row, strict=True)) for row in zip(*(axis.values for axis in group), strict=True)]
+    rows = [tuple(zip(group, row, strict=True)) for row in zip(*group.values(), strict=True)]
     return [row for row in rows if all(str(dict(row)[name]) == str(value) for name, value in given.items())]
 
 
@@ -153,7 +143,7 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
         return Matrix()
     if _is_too_long(value, MOST_AXES, ("matrix",), document):
         return Matrix()
-    groups = []
+    groups: list[_Axes] = []
     # in {transport: tcp, mptcp} the second text is a key without a value
     blank = [str(name) for name, entry in value.items() if entry is None]
     for name, entry in value.items():
@@ -161,9 +151,9 @@ def read_matrix(value: object, parameters: Collection[str], document: Document) 
         if blank and isinstance(entry, str):
             document.refuse(position, f"is one text: write '{name}: [{', '.join([entry, *blank])}]'")
             return Matrix()
-        axis = None if name in (ZIP, EXCLUDE) else _read_axis(name, entry, position, parameters, document)
-        if axis is not None and not _is_twice([axis], position, document):
-            groups.append((axis,))
+        values = None if name in (ZIP, EXCLUDE) else _read_axis(name, entry, position, parameters, document)
+        if values is not None and not _is_twice([values], position, document):
+            groups.append({name: values})
     matrix = Matrix((*groups, *_read_zips(value.get(ZIP), parameters, document)))
     names = list(matrix.names)
     for name in {name for name in names if names.count(name) > 1}:
@@ -183,22 +173,22 @@ def _is_too_long(value: Sized, most: int, position: ValuePath, document: Documen
     return len(value) > most
 
 
-def _read_zips(value: object, parameters: Collection[str], document: Document) -> Iterator[tuple[Axis, ...]]:
+def _read_zips(value: object, parameters: Collection[str], document: Document) -> Iterator[_Axes]:
     example = "{rate: [1mbit, 2mbit], delay: [10ms, 20ms]}"
     for position, entry in _list_mappings(value, ZIP, "names with values", example, document):
         if _is_too_long(entry, MOST_AXES, position, document):
             continue
-        read = [_read_axis(name, one, (*position, name), parameters, document) for name, one in entry.items()]
-        axes = [axis for axis in read if axis is not None]
-        if len({len(axis.values) for axis in axes}) > 1:
-            lengths = ", ".join(f"{axis.name} {len(axis.values)}" for axis in axes)
+        read = {name: _read_axis(name, one, (*position, name), parameters, document) for name, one in entry.items()}
+        axes = {name: values for name, values in read.items() if values is not None}
+        if len({*map(len, axes.values())}) > 1:
+            lengths = ", ".join(f"{name} {len(values)}" for name, values in axes.items())
             document.refuse(position, f"has lists of different lengths ({lengths}): give all the same length")
-        elif axes and not _is_twice(axes, position, document):
-            yield tuple(axes)
+        elif axes and not _is_twice(axes.values(), position, document):
+            yield axes
 
 
 def _read_excluded(value: object, matrix: Matrix, document: Document) -> Iterator[Mapping[str, Scalar]]:
-    known = {axis.name: axis.values for group in matrix.groups for axis in group}
+    known = matrix.axes
     for position, entry in _list_mappings(value, EXCLUDE, "values of axes", "{cc: reno, rate: 1mbit}", document):
         for name, one in entry.items():
             if name not in known:
@@ -225,10 +215,10 @@ def _list_mappings(
                 document.refuse((*position, n), f"must be {what}: write {example}")
 
 
-def _is_twice(axes: Sequence[Axis], position: ValuePath, document: Document) -> bool:
+def _is_twice(axes: Iterable[tuple[Scalar, ...]], position: ValuePath, document: Document) -> bool:
     """Return True if axes that vary together have the same values twice, which is a problem."""
     seen: dict[tuple[object, ...], str] = {}
-    for row in zip(*(axis.values for axis in axes), strict=True):
+    for row in zip(*axes, strict=True):
         # 1mbit and 1000kbit are equal; 1 and 1.0 are other texts
         said = ", ".join(map(str, row))
         value = tuple(found if (found := read_number(one)) and found[1] != "1" else str(one) for one in row)
@@ -242,7 +232,8 @@ def _is_twice(axes: Sequence[Axis], position: ValuePath, document: Document) -> 
 
 def _read_axis(
     name: str, value: object, position: ValuePath, parameters: Collection[str], document: Document
-) -> Axis | None:
+) -> tuple[Scalar, ...] | None:
+    """Return the values of an axis; None after a problem."""
     before = len(document.problems)
     if isinstance(value, dict) and {*value} & {*PROPERTIES}:
         lines = " and ".join(f"'{name}.{prop}: ...'" for prop in value)
@@ -271,7 +262,7 @@ def _read_axis(
         document.refuse(position, "holds a template: write the values")
     for place_problem in filter(None, (check_place(name, one) for one in values)):
         document.refuse(position, place_problem)
-    return Axis(name, values) if len(document.problems) == before else None
+    return values if len(document.problems) == before else None
 
 
 def check_place(name: str, value: Scalar) -> str | None:

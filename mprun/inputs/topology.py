@@ -23,7 +23,7 @@ from mprun.inputs.keys.middlebox import MiddleboxEntry
 from mprun.inputs.keys.openflow import OpenFlowEntry
 from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, WrittenTopology
 from mprun.inputs.link_check import check_links
-from mprun.inputs.subnet import check_mtu, walk_mappings
+from mprun.inputs.subnet import check_addresses, check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
 from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
@@ -131,7 +131,11 @@ def _generate(values: Mapping[str, object], document: Document, lay_over: LayOve
         return Topology(None, None)
     if name not in GENERATORS:
         # mprun has not checked the addresses of a package's generator
-        check_links(_plain_links(expansion, parameters), expansion[0], document)
+        plain = []
+        for n, link in enumerate(expansion[1]):
+            texts = [list(own) or None for own in link.addresses] if any(link.addresses) else None
+            plain.append((n, *link.ends, {"addressing": link.addressing, "addresses": texts}))
+        check_addresses(plain, parameters.addressing, nodes, document)
     return _complete(values, document, parameters, expansion, parameters.openflow, lambda name: ("openflow", name))
 
 
@@ -161,16 +165,6 @@ def _number_end(texts: tuple[str, ...], wanted: tuple[Family, ...]) -> Iterator[
             yield text
         if "ipv6" in wanted and (counterpart := mirror_text(text)):
             yield counterpart
-
-
-def _plain_links(expansion: Expansion, file: TopologyFile) -> Mapping[str, object]:
-    """The links as a file would have them, as far as `check_links` needs."""
-    links = [
-        {"name": link.name, "between": list(link.ends), "addressing": link.addressing}
-        | ({"addresses": [list(texts) or None for texts in link.addresses]} if any(link.addresses) else {})
-        for link in expansion[1]
-    ]
-    return {"addressing": file.addressing, "links": links}
 
 
 def _complete(

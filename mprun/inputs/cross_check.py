@@ -214,8 +214,8 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
     has_choice = has_chosen(document, "protocol", "tool", "from", "to")
     uses = [] if has_choice or not experiment.faults else find_used_links(known_paths)
     is_known = bool(uses) and not any(flow.tool == "exec" for flow, _ in uses)
+    known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
     for n, fault in enumerate(experiment.faults):
-        known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
         flows = [flow for flow, links in uses if fault.link in links]
         # 0 stands for no packet
         is_idle = is_known and fault.packet > 0 and not flows

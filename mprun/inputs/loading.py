@@ -70,6 +70,9 @@ class Loaded(Frozen):
     locate: Callable[[ValuePath], tuple[str, int | None]] = field(repr=False, compare=False)
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
 
+    def problem(self, path: ValuePath, message: str) -> InputProblem:
+        return InputProblem(*self.locate(path), path, message)
+
 
 class _Reading(Generic[ResultT]):
     """Read two files, and give their trees to a function that checks them."""
@@ -197,8 +200,7 @@ def _find_idle_axes(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
             message = "changes nothing from 0 s on: events, such as a trace, set these values then. Remove it, or them"
             if any(settle(spec) != settle(specs[0]) for specs in alike.values() for spec in specs):
                 continue
-        path = ("matrix", name)
-        yield InputProblem(*cells[0].locate(path), path, message)
+        yield cells[0].problem(("matrix", name), message)
     yield from _find_axes_aside(cells)
 
 
@@ -225,9 +227,8 @@ def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
         crossed = frozenset[str]().union(*(links for _, links in find_used_links(paths)))
         aside = {name: link for name, link in aside.items() if link not in crossed}
     for name, link in aside.items():
-        path = ("matrix", name)
         message = f"changes '{link}', which no flow crosses: remove it, or write 'protocol: mptcp' for a flow"
-        yield InputProblem(*cells[0].locate(path), path, message)
+        yield cells[0].problem(("matrix", name), message)
 
 
 @_Reading
@@ -304,7 +305,7 @@ def _check_search(found: FileTrees, loaded: Loaded, search: Search) -> Iterator[
         changed = (_load_point(found, loaded.values, control_values(search, name, one), path).spec for one in points)
         if all(map(eq, changed, specs)) and "kernel" not in changes:
             message = "changes nothing: its runs are equal to those that it controls. Give it another value"
-            yield InputProblem(*loaded.locate(path), path, message)
+            yield loaded.problem(path, message)
 
 
 def _load_point(found: FileTrees, values: CellValues, point: Mapping[str, Scalar], position: ValuePath) -> Loaded:
@@ -353,15 +354,16 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     if last is not first and not problems:
         files.warn_unused(parameters, documents)
     warnings = sort(documents, chain.from_iterable(document.warnings for document in documents))
+    shown = sort(documents, problems + warnings) if found.strict else problems
     if network.spec is None or action is None:
-        raise InputError(sort(documents, problems + warnings) if found.strict else problems)
+        raise InputError(shown)
     told = {**parameters.values, **dict(values)}
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
     locate = partial(_locate, documents, spec)
     loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
-    if problems or (found.strict and warnings):
-        raise InputError(sort(documents, problems + warnings) if found.strict else problems, loaded)
+    if shown:
+        raise InputError(shown, loaded)
     return loaded
 
 

@@ -201,16 +201,14 @@ def _check_groups(flows: Sequence[Flow], notes: Notes) -> None:
         other = first.setdefault(flow.group, flow)
         if flow.group in names or flow.group == TOTAL:
             message = f"'{flow.group}' names a flow too, or the sum over all: rename the group"
-            notes.refuse(("traffic", n, "group"), message)
         elif (other.tool, other.protocol) != (flow.tool, flow.protocol):
-            message = (
-                f"'{flow.group}' holds {other.tool} over {other.protocol} and {flow.tool} over {flow.protocol}, which "
-                "cannot be measured together: make two groups"
-            )
-            notes.refuse(("traffic", n, "group"), message)
+            both = f"{other.tool} over {other.protocol} and {flow.tool} over {flow.protocol}"
+            message = f"'{flow.group}' holds {both}, which cannot be measured together: make two groups"
         elif metrics_of(other) != metrics_of(flow):
             message = f"'{flow.group}' holds flows with different 'metrics': write the same, or make two groups"
-            notes.refuse(("traffic", n, "group"), message)
+        else:
+            continue
+        notes.refuse(("traffic", n, "group"), message)
 
 
 def _check_order(flows: Sequence[Flow], notes: Notes) -> None:

@@ -258,7 +258,7 @@ def _locate(model: type[BaseModel], location: tuple[int | str, ...]) -> tuple[Va
             continue
         owner = None
         path = (*path, element)
-        if isinstance(kind, type) and issubclass(kind, FileModel):
+        if _is_model(kind):
             owner = kind
             field = fields_of(kind).get(str(element))
             kind = field and field.annotation
@@ -281,7 +281,7 @@ def _bare(kind: Any) -> Any:
 
 def _mapping_of(kind: Any) -> type[FileModel] | None:
     """The model among several types of which one is a mapping; None for other types."""
-    models = [k for k in get_args(kind) if isinstance(k, type) and issubclass(k, FileModel)]
+    models = [one for one in get_args(kind) if _is_model(one)]
     return models[0] if get_origin(kind) in (Union, UnionType) and len(models) == 1 else None
 
 

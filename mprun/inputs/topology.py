@@ -35,7 +35,6 @@ from mprun.model.units import hold_rate, tell_rounding, tell_short_queue
 
 DEFAULT_ADDRESSING: Addressing = "ipv4"
 
-
 LayOver = Callable[[tuple[LinkSpec, ...]], tuple[LinkSpec, ...]]
 
 

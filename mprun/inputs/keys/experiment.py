@@ -114,7 +114,6 @@ _NO_SCHEDULER = "is no scheduler's name: write one as in 'default'"
 _SCHEDULERS = ("default", "lowest-rtt", "roundrobin", "redundant", "balanced", "blest")
 Scheduler = Annotated[str, *text_that(_SCHEDULER.fullmatch, _NO_SCHEDULER, _SCHEDULERS)]
 
-
 _PERCENT = {"type": "string", "pattern": PERCENT_PATTERN}
 _NO_LEVEL = "'{given}' is not a known confidence level: write '95%' or '99%'"
 Confidence = Annotated[float, *checked(parse_ratio, {"enum": ["95%", "99%"]}, (0.95, 0.99).__contains__, _NO_LEVEL)]

@@ -25,7 +25,6 @@ MOST_NAME = 32
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*")
 _ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
-
 JsonSchema = dict[str, Any]
 ParsedT = TypeVar("ParsedT")
 
@@ -190,7 +189,6 @@ def _snaplen(value: object) -> int:
 
 _BYTES = {"type": "integer", "minimum": 0, "maximum": 262_144}
 Snaplen = Annotated[int, *parsed(_snaplen, {"oneOf": [_BYTES, text_schema(units.SIZE.pattern, "100bytes")]})]
-
 
 # A number of bytes.
 Volume = Annotated[int, *parsed(units.VOLUME.parse, VOLUME_SCHEMA)]

@@ -115,7 +115,6 @@ Model = TypeVar("Model", bound=FileModel)
 # The keys of topologies and experiments that are read before their models.
 PREPARED = ("params", "extends", "include")
 
-
 # A function that returns an example for the value at a path, made from the example of its model.
 Suggest = Callable[[ValuePath, object], object]
 

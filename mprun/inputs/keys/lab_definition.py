@@ -15,7 +15,6 @@ from mprun.statements.expression import Expression, parse, parse_value
 
 LabProfile = Literal["quick", "published"]
 
-
 PROFILES: tuple[LabProfile, ...] = ("quick", "published")
 
 

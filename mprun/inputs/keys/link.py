@@ -28,7 +28,6 @@ def _parse_profile(value: object) -> str:
 
 ProfileName = Annotated[str, *parsed(_parse_profile, {"enum": list(PROFILES)})]
 
-
 # The keys of the fields of Direction whose names have a unit.
 _KEYS = {"rate_bit_per_s": "rate", "delay_ns": "delay"}
 

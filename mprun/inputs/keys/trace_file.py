@@ -21,7 +21,6 @@ from mprun.model.units import NS_PER_MS, NS_PER_S, TIME, QuantityError, hold_rat
 MOST_INTERVALS = 1_000_000
 MOST_ROWS = 100_000
 
-
 # The line of a row, its time in ns, and its non-empty cells.
 ReadRow = tuple[int, int, Mapping[str, str | dict[str, str]]]
 

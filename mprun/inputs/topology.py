@@ -84,10 +84,10 @@ def read_topology(values: Mapping[str, object], document: Document, lay_over: La
 
 
 def _warn_of_properties(values: Mapping[str, object], document: Document) -> None:
-    """Warn of each rate that is rounded to one that a link can have, of each queue of one packet, of each profile whose
-    values are all replaced, and of each link that has a delay or a rate in one direction only.
+    """Warn of rounded rates, queues of one packet, idle profiles, and a delay or a rate in one direction only.
 
-    An event leaves the value of the other direction as it is.
+    A link can have few rates. The other keys of a link may replace all values of its profile. An event leaves the value
+    of the other direction as it is.
     """
     for path, entry in walk_mappings(values):
         for key, tell in (("rate", tell_rounding), ("queue", tell_short_queue)):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every key of the schemas is used: some value of the key makes another Spec, and another plan unless no plan has it.
 
-A key that is read and then dropped makes neither. The files are those of the golden plans, and a pair of this test. Each key gets
-values where it may stand in them, until a value is accepted and makes a difference. A key is left out if the files
-accept none of its values.
+A key that is read and then dropped makes neither. The files are those of the golden plans, and a pair of this test.
+Each key gets values where it may stand in them, until a value is accepted and makes a difference. A key is left out if
+the files accept none of its values.
 """
 
 from __future__ import annotations

@@ -111,8 +111,9 @@ def _is_longer(name: str, given: Path) -> bool:
 
 def _name_nearest_folder(given: Path) -> str:
     """The end of a message about a file in a missing folder: the file here, or in a folder that begins so."""
-    folders = sorted(one.name for one in Path().iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
-    files = (Path(folder, name) for folder in ("", *folders) for name in spell(given.name))
+    folder = Path()
+    folders = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name.startswith(str(given.parent)))
+    files = (folder / inner / name for inner in ("", *folders) for name in spell(given.name))
     near = next((f": did you mean '{file}'?" for file in files if file.is_file()), "")
     return f": no folder '{given.parent}'{near}"
 

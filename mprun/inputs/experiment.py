@@ -31,7 +31,7 @@ from mprun.inputs.traffic import read_traffic
 from mprun.model import metric
 from mprun.model.grouping import gather
 from mprun.model.metric import Metric
-from mprun.model.plot_form import CAPTURES, METRICS_OF, OF_QLOG, SAMPLES
+from mprun.model.plot_form import SERIES, SeriesTraits
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
 from mprun.model.spec import Expectation, ExperimentSpec, Flow, HostSpec, Mptcp, Plot, Reseed, SeriesName
 from mprun.model.trace_event_name import event_of, is_recorded
@@ -110,12 +110,12 @@ def read_experiment(
             document.refuse(("plots", n, "table"), f"no entry has a table '{plot.table}'{hint}")
         elif plot.table is not None and "time" not in tables[plot.table]:
             document.refuse(("plots", n, "table"), f"'{plot.table}' has no times: write 'time' in the entry's table")
-        of_flows = METRICS_OF.get(plot.series or "rate", ())
-        if of_flows and not any(not {*of_flows}.isdisjoint(metrics) for metrics in owned.values()):
-            names = " or ".join(f"'{name}'" for name in of_flows)
+        needed = SERIES[plot.series] if plot.series else SeriesTraits(())
+        if needed.metrics and not any(not {*needed.metrics}.isdisjoint(metrics) for metrics in owned.values()):
+            names = " or ".join(f"'{name}'" for name in needed.metrics)
             document.warn(("plots", n, "series"), f"has nothing to show: no flow has the metric {names}; remove it")
         shown = [flow for flow in flows if plot.flow in (None, flow.name, flow.group)]
-        if plot.series in OF_QLOG and shown and not any(_has_series(flow, plot.series) for flow in shown):
+        if needed.qlog and shown and not any(_has_series(flow, plot.series) for flow in shown):
             over_quic = next((flow.name for flow in shown if flow.protocol == "quic"), None)
             protocols = "QUIC" if plot.series == "in_flight" else "TCP, MPTCP or QUIC"
             message = (
@@ -123,16 +123,14 @@ def read_experiment(
             )
             if over_quic or not has_chosen(document, "protocol", "tool"):
                 document.warn(("plots", n, "series"), f"has nothing to show: {message}")
-        ends = CAPTURES.get(plot.series or "rate", 0)
         has_qlog = plot.series == "sequence" and "quic" in {flow.protocol for flow in flows}
-        if len({entry.capture().node for entry in file.capture}) < ends and not has_qlog:
-            what = "captures at both ends" if ends > 1 else "a capture"
-            written = ", ".join(["{host: ...}"] * ends)
+        if len({entry.capture().node for entry in file.capture}) < needed.captures and not has_qlog:
+            what = "captures at both ends" if needed.captures > 1 else "a capture"
+            written = ", ".join(["{host: ...}"] * needed.captures)
             message = f"has nothing to show without {what}: write 'capture: [{written}]'"
             document.warn(("plots", n, "series"), message)
-        needed = SAMPLES.get(plot.series) if plot.series else None
-        if needed is not None and (file.sample is None or needed not in file.sample.intervals()):
-            document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed}: 100ms}}'")
+        if needed.sample and (file.sample is None or needed.sample not in file.sample.intervals()):
+            document.refuse(("plots", n, "series"), f"needs samples: write 'sample: {{{needed.sample}: 100ms}}'")
     expectations = {
         n: _expectation(n, entry.metric, entry, owned, document) for n, entry in expected if entry.metric is not None
     }

@@ -12,7 +12,7 @@ import yaml
 from mprun.inputs.reader import RESOLVED
 from mprun.model import metric, spec, units
 from mprun.model.discipline import LOSS_MODELS, OPTIONS
-from mprun.model.plot_form import FORMS, TABLE_FORMS
+from mprun.model.plot_form import SERIES, TABLE_FORMS
 from mprun.workloads.tool import OwnedMetrics, tool_of
 
 # The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
@@ -281,7 +281,7 @@ def _plots(experiment: spec.ExperimentSpec) -> Iterator[dict[str, Any]]:
     """The plots of a single run, as it has no matrix for plots over cells."""
     for plot in experiment.plots:
         if plot.is_over_time:
-            form = plot.form or (TABLE_FORMS if plot.series is None else FORMS[plot.series])[0]
+            form = plot.form or (TABLE_FORMS if plot.series is None else SERIES[plot.series].forms)[0]
             shown = {"series": plot.series, "table": plot.table, "column": plot.column}
             look = {
                 "title": plot.title or None,

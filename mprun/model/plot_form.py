@@ -6,39 +6,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mprun.model.axis import read_axis
+from mprun.model.frozen import Frozen
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Plot, PlotForm, SampleKind, SeriesName
 
-# The forms of each series. The first is the default.
-FORMS: Mapping[SeriesName, tuple[PlotForm, ...]] = {
-    "rate": ("stack", "step"),
-    "goodput": ("step",),
-    "rtt": ("line",),
-    "cwnd": ("line",),
-    "in_flight": ("line",),
-    "queue": ("line",),
-    "interfaces": ("step",),
-    "link_rate": ("step",),
-    "delay": ("cdf", "points"),
-    "completion": ("cdf", "points"),
-    "buffer": ("line",),
-    "quality": ("step",),
-    "sequence": ("points",),
-    "one_way_delay": ("points", "cdf"),
-}
-# The samples that a series needs. Sockets are always sampled.
-SAMPLES: Mapping[SeriesName, SampleKind] = {"queue": "queues", "interfaces": "interfaces"}
-# The series of a QUIC flow that its qlog has.
-OF_QLOG: Sequence[SeriesName] = ("rate", "rtt", "cwnd", "in_flight")
-# The number of nodes whose captures a series needs.
-CAPTURES: Mapping[SeriesName, int] = {"sequence": 1, "one_way_delay": 2}
-# The metrics of which flows with such a figure have one.
-METRICS_OF: Mapping[SeriesName, tuple[str, ...]] = {
-    "goodput": ("goodput",),
-    "delay": ("delay.mean", "rtt"),
-    "completion": ("completion.mean",),
-    "buffer": ("chunks",),
-    "quality": ("chunks",),
+
+class SeriesTraits(Frozen):
+    """The forms of a series, the default first, and its needs: one of the metrics, samples besides those of sockets,
+    the number of nodes with captures, and for a QUIC flow a qlog.
+    """
+
+    forms: tuple[PlotForm, ...]
+    metrics: tuple[str, ...] = ()
+    sample: SampleKind | None = None
+    captures: int = 0
+    qlog: bool = False
+
+
+SERIES: Mapping[SeriesName, SeriesTraits] = {
+    "rate": SeriesTraits(("stack", "step"), qlog=True),
+    "goodput": SeriesTraits(("step",), metrics=("goodput",)),
+    "rtt": SeriesTraits(("line",), qlog=True),
+    "cwnd": SeriesTraits(("line",), qlog=True),
+    "in_flight": SeriesTraits(("line",), qlog=True),
+    "queue": SeriesTraits(("line",), sample="queues"),
+    "interfaces": SeriesTraits(("step",), sample="interfaces"),
+    "link_rate": SeriesTraits(("step",)),
+    "delay": SeriesTraits(("cdf", "points"), metrics=("delay.mean", "rtt")),
+    "completion": SeriesTraits(("cdf", "points"), metrics=("completion.mean",)),
+    "buffer": SeriesTraits(("line",), metrics=("chunks",)),
+    "quality": SeriesTraits(("step",), metrics=("chunks",)),
+    "sequence": SeriesTraits(("points",), captures=1),
+    "one_way_delay": SeriesTraits(("points", "cdf"), captures=2),
 }
 # The forms of a metric over cells. By default numbers make lines, and names make bars.
 METRIC_FORMS: tuple[PlotForm, ...] = ("line", "bar", "box", "heat")

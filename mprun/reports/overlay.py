@@ -15,7 +15,7 @@ import numpy
 
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.plot_form import FORMS
+from mprun.model.plot_form import SERIES
 from mprun.model.spec import SeriesName
 from mprun.reports.figure import Chart, ChartForm, Mark, Panel, Series
 from mprun.reports.run_data import RunData
@@ -83,7 +83,7 @@ def _draw(subjects: Sequence[OverlaidRun]) -> Iterator[Chart | None]:
 
 
 def _draw_kind(subject: OverlaidRun, source: SeriesName, flow: str | None) -> Chart | None:
-    form: ChartForm = "step" if source == "rate" else FORMS[source][0]
+    form: ChartForm = "step" if source == "rate" else SERIES[source].forms[0]
     if flow is not None:
         members = [one for one in subject.evidence.members(flow) if one in subject.evidence.flows]
         # the subflows of many flows would not be legible

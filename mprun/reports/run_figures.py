@@ -21,7 +21,7 @@ from mprun.metrics.connection import FLAG_BYTES
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import SUFFIXES
-from mprun.model.plot_form import FORMS, TABLE_FORMS
+from mprun.model.plot_form import SERIES, TABLE_FORMS
 from mprun.model.problem import list_names, name_nearest
 from mprun.model.spec import Plot, SeriesName
 from mprun.model.trace_event_name import event_of
@@ -124,7 +124,7 @@ def _draw(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
         if plot.series is None:
             continue
         source = FIGURES[plot.series]
-        form = plot.form or FORMS[plot.series][0]
+        form = plot.form or SERIES[plot.series].forms[0]
         flows: Sequence[str | None] = [plot.flow]
         if source.by_flow:
             flows = evidence.members(plot.flow) if plot.flow else list(evidence.flows)

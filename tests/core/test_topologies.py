@@ -128,7 +128,10 @@ def test_written_out_builds_the_same(name: str, keys: str, tmp_path: Path) -> No
     (tmp_path / "written").mkdir()
     written = tmp_path / "written" / "topo.yaml"
     written.write_text(write_topology(spec.topology))
-    again = load(written, None, strict=True).spec
+    loaded = load(written, None)
+    again = loaded.spec
+    # few of the generators have several ways of equal length
+    assert [one for one in loaded.warnings if "ecmp: has no effect" not in one] == []
     assert again.topology == spec.topology
     assert compile_plan(again, allocate(again)).build == compile_plan(spec, allocate(spec)).build
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from mprun.inputs.keys.field import Name, Width
 from mprun.inputs.keys.file_model import FileModel, KeyProblem
 from mprun.model.metric import PASSED
-from mprun.model.plot_form import FORMS, METRIC_FORMS, TABLE_FORMS
+from mprun.model.plot_form import METRIC_FORMS, SERIES, TABLE_FORMS
 from mprun.model.spec import PlotForm, SeriesName
 
 _OF_METRICS = ("over", "by", "facet", "log")
@@ -93,7 +93,7 @@ class PlotEntry(FileModel):
                 yield "log", f"each value has a place of its own along '{self.form}': remove 'x', or write 'line'"
             elif len(set(self.log)) < len(self.log):
                 yield "log", "has an entry twice: remove one"
-        fitting = FORMS[self.series] if self.series else TABLE_FORMS if self.table else METRIC_FORMS
+        fitting = SERIES[self.series].forms if self.series else TABLE_FORMS if self.table else METRIC_FORMS
         if self.metric == PASSED:
             # a cell has one share, and no values of its runs
             fitting = tuple(form for form in fitting if form != "box")

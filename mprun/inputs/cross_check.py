@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
-from mprun.inputs.offered_rate import find_used_links
+from mprun.inputs.ways import find_used_links
 from mprun.model import metric, spec
 from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, find_areas, find_flow_paths

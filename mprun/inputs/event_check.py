@@ -11,8 +11,8 @@ from operator import itemgetter
 from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
-from mprun.inputs.offered_rate import find_joining_links, find_used_links
 from mprun.inputs.traffic import expand
+from mprun.inputs.ways import find_joining_links, find_used_links
 from mprun.model import spec
 from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, find_flow_paths

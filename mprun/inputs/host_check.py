@@ -11,7 +11,7 @@ from mprun.inputs.cross_check import FEW, check_link, has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import find_hosts, spread_hosts
-from mprun.inputs.offered_rate import find_used_links
+from mprun.inputs.ways import find_used_links
 from mprun.model import spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, pairs_of

@@ -10,8 +10,8 @@ from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
 from mprun.inputs.keys.shape import write_flow
-from mprun.inputs.offered_rate import Crossing, find_crossings, has_equal_ways
 from mprun.inputs.subnet import check_addresses
+from mprun.inputs.ways import Crossing, find_crossings, has_equal_ways
 from mprun.model import spec
 from mprun.model.path import FlowPaths
 from mprun.model.problem import Notes, ValuePath, tell_unknown

@@ -26,12 +26,13 @@ from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.shape import write_statement
 from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
-from mprun.inputs.offered_rate import check_bounds, check_rates, find_used_links
+from mprun.inputs.offered_rate import check_bounds, check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names, check_repeat, control_values, list_ends
 from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
+from mprun.inputs.ways import find_used_links
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.path import find_flow_paths

@@ -9,18 +9,18 @@ of a flow carries all of the flow's rate, which is not left for other flows at t
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 
 from mprun.inputs.traffic import expand
+from mprun.inputs.ways import Crossing, Ways
 from mprun.model import units
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, HostPair, NamedPath, PathEnd, search, steps_to, used_paths
+from mprun.model.path import FlowPaths, HostPair, NamedPath, search, steps_to, used_paths
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
-from mprun.model.spec import FAMILIES, HEADER_BYTES, Family, Flow, LinkChange, TopologySpec
+from mprun.model.spec import HEADER_BYTES, Flow, LinkChange, TopologySpec
 from mprun.model.units import DAY_NS, NS_PER_S
 from mprun.safety.text import name_some
 from mprun.workloads.tool import receiver_of, time_limit_of
@@ -31,8 +31,6 @@ RATE = "rate_bit_per_s"
 _LEAST_HEADERS_BYTES = (20 + 8, 20 + 20)
 # The largest number of flows that a message names.
 MOST_NAMES = 3
-# A direction of a link: its name, and the two nodes in the order in which a packet meets them.
-Crossing = tuple[str, str, str]
 _Capacity = Mapping[Crossing, float]
 
 
@@ -87,61 +85,23 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
     wanted = [(n, one, flows.get(one.metric.rpartition(".")[0])) for n, one in enumerate(experiment.expectations)]
     if not any(flow for _, _, flow in wanted):
         return
-    capacity, network = _find_capacity(paths.topology), _Network(paths.topology)
+    capacity, ways = _find_capacity(paths.topology), Ways(paths.topology)
     for n, one, flow in wanted:
         least, kind = one.minimum or one.equals, one.metric.rpartition(".")[2]
         used = () if flow is None else used_paths(flow.protocol, paths.of(flow))
         if flow is None or least is None or kind not in ("goodput", "bytes") or not used:
             continue
         ends = (flow.source, flow.destination)
-        ways = [way for way in (ends, ends[::-1]) if receiver_of(flow) in (None, way[1])]
+        directions = [one for one in (ends, ends[::-1]) if receiver_of(flow) in (None, one[1])]
         headers = _LEAST_HEADERS_BYTES[flow.protocol in ("tcp", "mptcp")]
         payload = max((link.mtu - headers) / (link.mtu + HEADER_BYTES) for link in paths.topology.links)
-        most = payload * max(_find_most(network.cross(*way, flow, used), *way, capacity) for way in ways)
+        most = payload * max(_find_most(ways.of(*one, flow, used), *one, capacity) for one in directions)
         limit_s = time_limit_of(flow, DAY_NS) / NS_PER_S
         until = f" until its time limit, {limit_s:.1f} s" if kind == "bytes" else ""
         if least > most * (limit_s / 8 if until else 1):
             key = "equals" if one.minimum is None else "min"
             message = f"cannot hold: the links of '{flow.name}' carry at most {most / 1e6:.4g}mbit of payload{until}"
             notes.warn(("expect", n, key), message)
-
-
-def find_crossings(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[Crossing]]]:
-    """Return each flow with the directions of links that its packets from source to destination may cross."""
-    network, flows = _Network(known_paths.topology), known_paths.experiment.traffic
-    return [
-        (flow, network.cross(flow.source, flow.destination, flow, used_paths(flow.protocol, known_paths.of(flow))))
-        for flow in flows
-    ]
-
-
-def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[str]]]:
-    """Return each flow with the names of the links that its packets may cross."""
-    return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in find_crossings(known_paths)]
-
-
-def find_joining_links(known_paths: FlowPaths) -> frozenset[str]:
-    """Return the names of the links on all paths between the hosts of flows, over whatever protocol."""
-    network = _Network(known_paths.topology)
-    ways = (
-        network.find_ways((source, path.first_link), (destination, path.last_link), path.family)
-        for (source, destination), paths in known_paths.named.items()
-        for path in paths
-    )
-    return frozenset(link for crossings in ways for link, _, _ in crossings)
-
-
-def has_equal_ways(topology: TopologySpec) -> bool:
-    """Return True if a router may choose among several links on the ways with the fewest routers to a host."""
-    network = _Network(topology)
-    return any(
-        network.is_choosing(router, (host, link.name), family)
-        for host, kind in topology.nodes.items()
-        for link in topology.links_at(host)
-        for family in topology.families_of(link)
-        for router, other in topology.nodes.items()
-        if kind == "host" and other == "router"
-    )
 
 
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:
@@ -181,7 +141,7 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
     flows = expand(entries)
     spans = find_spans(flows)
     numbers = (n for n, flow in enumerate(entries) for _ in flow.names)
-    network = _Network(known_paths.topology)
+    ways = Ways(known_paths.topology)
     known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[Crossing], frozenset[Crossing]]] = {}
     for n, flow in zip(numbers, flows, strict=True):
         offered = flow.options.get(RATE)
@@ -195,7 +155,7 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
         for sender, receiver in _directions(flow):
             key = (sender, receiver, used)
             if key not in known:
-                crossings = network.cross(sender, receiver, flow, used)
+                crossings = ways.of(sender, receiver, flow, used)
                 known[key] = crossings, frozenset(_find_certain(crossings, sender, receiver))
             if known[key][0]:
                 entry = flow.group or entries[n].name
@@ -230,61 +190,6 @@ def _find_capacity(topology: TopologySpec) -> _Capacity:
         for way, (a, b) in zip(ways, (ends[name], ends[name][::-1]), strict=True):
             found[name, a, b] = max(found.get((name, a, b), 0), way.rate_bit_per_s or math.inf)
     return found
-
-
-class _Network:
-    """The links between switches and routers, and the fewest routers from an interface of a host to each node."""
-
-    def __init__(self, topology: TopologySpec) -> None:
-        self._topology = topology
-        self._links = {link.name: link for link in topology.links}
-        inner = [link for link in topology.links if all(topology.nodes[end] != "host" for end in link.ends)]
-        self._between = {family: [link.name for link in inner if topology.carries(link, family)] for family in FAMILIES}
-        self._counted = cache(self._count_routers)
-
-    def cross(self, sender: str, receiver: str, flow: Flow, used: Iterable[NamedPath]) -> frozenset[Crossing]:
-        """Return the crossings on all ways of the paths that a flow uses in one direction."""
-        ways = [
-            self.find_ways((sender, first), (receiver, last), path.family)
-            for path in used
-            for first, last in [(path.first_link, path.last_link)[:: 1 if sender == flow.source else -1]]
-        ]
-        return frozenset[Crossing]().union(*ways)
-
-    def find_ways(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[Crossing]:
-        """Return the crossings on all ways with the fewest routers between two interfaces of hosts."""
-        ahead, behind = self._counted(first, family), self._counted(last, family)
-        links = [*self._between[family], *dict.fromkeys((first[1], last[1]))]
-        routers = {
-            (name, a, b): ahead[a] + behind[b]
-            for name in links
-            for a, b in (self._links[name].ends, self._links[name].ends[::-1])
-            if a in ahead and b in behind
-        }
-        fewest = min(routers.values(), default=0)
-        return frozenset(crossing for crossing, count in routers.items() if count == fewest)
-
-    def is_choosing(self, router: str, end: PathEnd, family: Family) -> bool:
-        """Return True if several links of a router begin ways with the fewest routers to an interface of a host."""
-        counts = self._counted(end, family)
-        links = [self._links[name] for name in (*self._between[family], end[1])]
-        beyond = [b for link in links for a, b in (link.ends, link.ends[::-1]) if a == router and b in counts]
-        return router in counts and sum(counts[node] < counts[router] for node in beyond) > 1
-
-    def _count_routers(self, begin: PathEnd, family: Family) -> dict[str, int]:
-        """Return the fewest routers on the way to each node, with the node itself."""
-        links = [self._links[name] for name in (*self._between[family], begin[1])]
-        beside = gather(ends for link in links for ends in (link.ends, link.ends[::-1]))
-        counts = {begin[0]: 0}
-        waiting = deque([begin[0]])
-        while waiting:
-            node = waiting.popleft()
-            for other in beside.get(node, ()):
-                is_router = self._topology.nodes[other] == "router"
-                if counts[node] + is_router < counts.get(other, math.inf):
-                    counts[other] = counts[node] + is_router
-                    (waiting.append if is_router else waiting.appendleft)(other)
-        return counts
 
 
 def _find_certain(crossings: Collection[Crossing], sender: str, receiver: str) -> Iterator[Crossing]:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The links that packets may cross, before anything has an address or a route.
+
+A packet takes one of the ways with the fewest routers. Between two of them, it takes one of the ways with the fewest
+links, as switches do. If several ways are equal, all of them count, because a hash or the turns of subnets choose
+(`mprun.compile.routing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+
+from mprun.model.frozen import Frozen
+from mprun.model.grouping import gather
+from mprun.model.path import FlowPaths, NamedPath, PathEnd, count_steps, search, used_paths
+from mprun.model.spec import FAMILIES, Family, Flow, TopologySpec
+
+# A direction of a link: its name, and the two nodes in the order in which a packet meets them.
+Crossing = tuple[str, str, str]
+
+
+class _Segment(Frozen):
+    """The switches and routers that an interface reaches without a router between.
+
+    switches: each with the fewest links to it, from the nearest one on. routers: their interfaces.
+    """
+
+    switches: Mapping[str, int]
+    routers: tuple[PathEnd, ...]
+
+
+class Ways:
+    """The ways of packets through a topology."""
+
+    def __init__(self, topology: TopologySpec) -> None:
+        self._topology = topology
+        self._kinds = topology.nodes
+        self._links = {link.name: link for link in topology.links}
+        self._segment = cache(self._find_segment)
+        self._distance = cache(self._count_routers)
+
+    @cached_property
+    def _beside(self) -> Mapping[Family, Mapping[str, Sequence[tuple[str, str]]]]:
+        """By family and node, the links that lead to other switches and routers, each with this node."""
+        inner = [link for link in self._topology.links if "host" not in map(self._kinds.get, link.ends)]
+        return {
+            family: gather(
+                (end, (link.name, other))
+                for link in inner
+                if self._topology.carries(link, family)
+                for end, other in (link.ends, link.ends[::-1])
+            )
+            for family in FAMILIES
+        }
+
+    def find_mtu(self, flow: Flow, path: NamedPath) -> int:
+        """Return the smallest MTU on all ways of a path of a flow."""
+        if len(mtus := {link.mtu for link in self._topology.links}) == 1:
+            return mtus.pop()
+        ways = self.between((flow.source, path.first_link), (flow.destination, path.last_link), path.family)
+        return min(self._links[name].mtu for name, _, _ in ways)
+
+    def of(self, sender: str, receiver: str, flow: Flow, used: Iterable[NamedPath]) -> frozenset[Crossing]:
+        """Return the crossings on all ways of the paths that a flow uses in one direction."""
+        ways = [
+            self.between((sender, first), (receiver, last), path.family)
+            for path in used
+            for first, last in [(path.first_link, path.last_link)[:: 1 if sender == flow.source else -1]]
+        ]
+        return frozenset[Crossing]().union(*ways)
+
+    def between(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[Crossing]:
+        """Return the crossings on all ways between two interfaces of hosts; empty if they are not joined."""
+        if last[1] == first[1] or self._beyond(last) in self._segment(first, family).switches:
+            return frozenset(self._cross(first, last, family))
+        ahead, behind = self._distance(first, family), self._distance(last, family)
+        sums = {router: ahead[router] + behind[router] for router in ahead if router in behind}
+        fewest = min(sums.values(), default=0)
+        passed = {router for router, routers in sums.items() if routers == fewest}
+        found = set[Crossing]()
+        for end in self._segment(first, family).routers:
+            if end[0] in passed and not ahead[end[0]]:
+                found.update(self._cross(first, end, family))
+        for end in self._segment(last, family).routers:
+            if end[0] in passed and not behind[end[0]]:
+                found.update((name, b, a) for name, a, b in self._cross(last, end, family))
+        for own, end in (hop for router in passed for hop in self._hops(router, family)):
+            if end[0] in passed and ahead[end[0]] == ahead[own[0]] + 1:
+                found.update(self._cross(own, end, family))
+        return frozenset(found)
+
+    def are_several(self, router: str, end: PathEnd, family: Family) -> bool:
+        """Return True if a router may choose among several next routers or links towards an interface of a host."""
+        distance = self._distance(end, family)
+        if router not in distance:
+            return False
+        nearer = [beyond for _, (beyond, _) in self._hops(router, family) if distance[beyond] < distance[router]]
+        return len(nearer) > 1
+
+    def _beyond(self, end: PathEnd) -> str:
+        """Return the node at the other end of an interface's link."""
+        ends = self._links[end[1]].ends
+        return ends[ends[0] == end[0]]
+
+    def _find_segment(self, begin: PathEnd, family: Family) -> _Segment:
+        if not self._topology.carries(self._links[begin[1]], family):
+            return _Segment({}, ())
+        other, beside = self._beyond(begin), self._beside[family]
+        if self._kinds[other] != "switch":
+            return _Segment({}, ((other, begin[1]),) if self._kinds[other] == "router" else ())
+        reached = search(
+            [other], lambda here: ((far, name) for name, far in beside.get(here, ()) if self._kinds[far] == "switch")
+        )
+        ends = ((far, name) for here in reached for name, far in beside.get(here, ()) if self._kinds[far] == "router")
+        return _Segment(count_steps(reached), tuple(end for end in ends if end != begin))
+
+    def _cross(self, begin: PathEnd, end: PathEnd, family: Family) -> Iterator[Crossing]:
+        """Yield the crossings on the shortest ways between two interfaces of a segment."""
+        if begin[1] == end[1]:
+            yield begin[1], begin[0], end[0]
+            return
+        counts = self._segment(begin, family).switches
+        waiting = {self._beyond(end): None}
+        yield end[1], self._beyond(end), end[0]
+        while waiting:
+            nearer: dict[str, None] = {}
+            for here in waiting:
+                if not counts[here]:
+                    yield begin[1], begin[0], here
+                for name, before in self._beside[family].get(here, ()):
+                    if counts.get(before) == counts[here] - 1:
+                        yield name, before, here
+                        nearer[before] = None
+            waiting = nearer
+
+    def _hops(self, router: str, family: Family) -> Iterator[tuple[PathEnd, PathEnd]]:
+        """Yield each interface of a router with each interface of another router that it reaches."""
+        for link in self._topology.links_at(router):
+            for end in self._segment((router, link.name), family).routers:
+                if end[0] != router:
+                    yield (router, link.name), end
+
+    def _count_routers(self, begin: PathEnd, family: Family) -> Mapping[str, int]:
+        """Return the number of routers between an interface of a host and each router."""
+        starts = [router for router, _ in self._segment(begin, family).routers]
+        return count_steps(search(starts, lambda here: ((far, None) for _, (far, _) in self._hops(here, family))))
+
+
+def find_crossings(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[Crossing]]]:
+    """Return each flow with the directions of links that its packets from source to destination may cross."""
+    ways, flows = Ways(known_paths.topology), known_paths.experiment.traffic
+    return [
+        (flow, ways.of(flow.source, flow.destination, flow, used_paths(flow.protocol, known_paths.of(flow))))
+        for flow in flows
+    ]
+
+
+def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[str]]]:
+    """Return each flow with the names of the links that its packets may cross."""
+    return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in find_crossings(known_paths)]
+
+
+def find_joining_links(known_paths: FlowPaths) -> frozenset[str]:
+    """Return the names of the links on all paths between the hosts of flows, over whatever protocol."""
+    ways = Ways(known_paths.topology)
+    return frozenset(
+        link
+        for (source, destination), paths in known_paths.named.items()
+        for path in paths
+        for link, _, _ in ways.between((source, path.first_link), (destination, path.last_link), path.family)
+    )
+
+
+def has_equal_ways(topology: TopologySpec) -> bool:
+    """Return True if a router may choose among several links on the ways with the fewest routers to a host."""
+    ways = Ways(topology)
+    return any(
+        ways.are_several(router, (host, link.name), family)
+        for host, kind in topology.nodes.items()
+        for link in topology.links_at(host)
+        for family in topology.families_of(link)
+        for router, other in topology.nodes.items()
+        if kind == "host" and other == "router"
+    )

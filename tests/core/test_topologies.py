@@ -124,14 +124,16 @@ def test_routes_are_those_that_paths_say(name: str, addressing: str, tmp_path: P
 @pytest.mark.parametrize("name", GENERATORS)
 def test_written_out_builds_the_same(name: str, keys: str, tmp_path: Path) -> None:
     file = write(tmp_path, name, keys + SAMPLES[name])
-    spec = load(file, None).spec
+    first = load(file, None)
+    spec = first.spec
     (tmp_path / "written").mkdir()
     written = tmp_path / "written" / "topo.yaml"
     written.write_text(write_topology(spec.topology))
-    loaded = load(written, None)
-    again = loaded.spec
-    # few of the generators have several ways of equal length
-    assert [one for one in loaded.warnings if "ecmp: has no effect" not in one] == []
+    second = load(written, None)
+    again = second.spec
+    # in some of these networks, ecmp has no effect
+    told = [[text.split(": ", 1)[1] for text in one.warnings] for one in (first, second)]
+    assert told[0] == told[1]
     assert again.topology == spec.topology
     assert compile_plan(again, allocate(again)).build == compile_plan(spec, allocate(spec)).build
 

@@ -89,7 +89,8 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
     for n, one, flow in wanted:
         least, kind = one.minimum or one.equals, one.metric.rpartition(".")[2]
         used = () if flow is None else used_paths(flow.protocol, paths.of(flow))
-        if flow is None or least is None or kind not in ("goodput", "bytes") or not used:
+        is_joined = flow is not None and used and flow.source != flow.destination
+        if flow is None or least is None or kind not in ("goodput", "bytes") or not is_joined:
             continue
         ends = (flow.source, flow.destination)
         directions = [one for one in (ends, ends[::-1]) if receiver_of(flow) in (None, one[1])]

@@ -72,6 +72,8 @@ class Ways:
 
     def between(self, first: PathEnd, last: PathEnd, family: Family) -> frozenset[Crossing]:
         """Return the crossings on all ways between two interfaces of hosts; empty if they are not joined."""
+        if first == last:
+            return frozenset()
         if last[1] == first[1] or self._beyond(last) in self._segment(first, family).switches:
             return frozenset(self._cross(first, last, family))
         ahead, behind = self._distance(first, family), self._distance(last, family)

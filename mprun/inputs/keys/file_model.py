@@ -435,6 +435,15 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
     is_name = len(path) > 1 and isinstance(path[-2], int) and isinstance(below, dict) and not is_near
     if is_name and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
         return f"'{key}' is a name and no key: write '- {entry}'"
+    if len(path) == 1 and isinstance(below, dict) and below and not is_near:
+        if {*below} <= {*known}:
+            return f"'{key}' has keys of this level: write them without '{key}:' and without their indentation"
+        models = {name: _bare(field.annotation) for name, field in fields_of(owner).items()}
+        fitting = "' or '".join(
+            name for name, one in models.items() if _is_model(one) and {*below} <= {*fields_of(one)}
+        )
+        if fitting:
+            return f"unknown key '{key}': did you mean '{fitting}'?"
     if owner is not None and key not in _SYNONYMS and not is_near:
         for name, field in fields_of(owner).items():
             kind = _bare(field.annotation)

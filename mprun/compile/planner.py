@@ -16,7 +16,7 @@ from mprun.compile.openflow import home_of, preparing_commands, switch_commands,
 from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
-from mprun.errors import MachineError, SpecError
+from mprun.errors import MachineError
 from mprun.model.capabilities import KERNEL_WIDE, REFERENCE, Capabilities
 from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.intent.failure import WATCH_EVERY_NS, find_watches
@@ -177,19 +177,9 @@ def queue_warnings(spec: Spec, network: Network) -> Iterator[str]:
 
 
 def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
-    """Return the first host and the value of each kernel-wide sysctl. Raises SpecError if two hosts disagree."""
-    asked: dict[str, tuple[str, str]] = {}
-    for host, settings in spec.experiment.hosts.items():
-        for name, value in settings.sysctl:
-            if name not in KERNEL_WIDE:
-                continue
-            first, before = asked.setdefault(name, (host, value))
-            if before != value:
-                raise SpecError(
-                    f"hosts.{host}.sysctl.{name}: {value}, but host '{first}' has {before}, and it is one value for "
-                    "the whole kernel: give both the same"
-                )
-    return asked
+    """Return a host and the value of each kernel-wide sysctl."""
+    asked = ((host, one) for host, settings in spec.experiment.hosts.items() for one in settings.sysctl)
+    return {name: (host, value) for host, (name, value) in asked if name in KERNEL_WIDE}
 
 
 def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:

@@ -13,7 +13,7 @@ from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import find_hosts, spread_hosts
 from mprun.inputs.ways import find_used_links
 from mprun.model import spec
-from mprun.model.capabilities import DEFAULT_SCHEDULER
+from mprun.model.capabilities import DEFAULT_SCHEDULER, KERNEL_WIDE
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, pairs_of
 from mprun.model.problem import Notes, ValuePath
 from mprun.safety.text import name_some
@@ -40,6 +40,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
     earlier versions.
     """
     has_choice = bool(experiment.hosts) and has_chosen(document, "reverse", "from", "to")
+    asked: dict[str, tuple[str, str]] = {}
     for host, settings in experiment.hosts.items():
         for n, endpoint in enumerate(settings.mptcp.endpoints):
             check_link(topology, host, endpoint.link, ("hosts", host, "mptcp", "endpoints", n, "link"), notes)
@@ -67,6 +68,10 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
         if not has_choice and (idle_scheduler := _explain_idle_scheduler(host, experiment)):
             notes.warn(("hosts", host, "mptcp", "scheduler"), idle_scheduler)
         for name, value in settings.sysctl:
+            first, before = asked.setdefault(name, (host, value))
+            if name in KERNEL_WIDE and before != value:
+                message = f"is one value for the whole kernel, and '{first}' has {before}: give both the same"
+                notes.refuse(("hosts", host, "sysctl", name), message)
             if name == "net.mptcp.scheduler" and not document.tree.is_resolved:
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"
                 notes.refuse(("hosts", host, "sysctl", name), message)

@@ -47,12 +47,24 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind]
 
 
 def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], document: Document) -> None:
-    """Warn of nodes without any link, of backups that have no effect, of long bad states, and of `ecmp` without choice.
+    """Warn of nodes without any link, of `ecmp` without choice, and of links that lack a rate, are backups without an
+    effect, or are long in a bad state.
 
     places: the path of each link in the file, by its name.
     """
     linked = {end for link in topology.links for end in link.ends}
+    rated = {link.name for link in topology.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s}
+    rated |= {change.link for change in topology.changes if isinstance(change, spec.LinkChange)}
+    told = set[ValuePath]()
     for name, kind in topology.nodes.items():
+        ends = topology.links_at(name) if kind == "host" else ()
+        other = next((link.name for link in ends if link.name in rated), None)
+        for link in ends if other else ():
+            place = places.get(link.name, _GENERATOR)
+            if link.is_shaped and link.name not in rated and place not in told and not document.tree.is_resolved:
+                told.add(place)
+                message = f"has no 'rate', so that it is as fast as the machine, unlike '{other}': write one"
+                document.warn(place, message)
         if name not in linked:
             document.warn(("nodes", name), "has no link: join it or remove it")
         if kind == "host" and (own := topology.links_at(name)) and all(link.backup for link in own):

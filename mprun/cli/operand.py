@@ -90,8 +90,11 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
         # few operands are steps, and reading labs is expensive
         from mprun.labs.grade import find_near_step, find_step_run
 
-        if step := find_step_run(parent, name):
-            return step
+        if found := find_step_run(parent, name):
+            if found.newer is not None:
+                newer = f"{spell_path(found.newer.path)}, which is newer, has changed files or other parameters"
+                click.echo(f"note: {name} is {spell_path(found.run.path)}, with the lab's own files; {newer}", err=True)
+            return found.run, found.step
         # `find` names the newest run if this link is missing
         if name != LATEST and _has_label(parent, name):
             raise SpecError(f"no run '{name}', but a run with this label: write 'label={name}'") from None

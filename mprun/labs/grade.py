@@ -171,8 +171,16 @@ def _values_of(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.lstrip().startswith("#")]
 
 
-def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
-    """Return the newest run of a step in `parent`, and the name of the step. None if no lab fits the name.
+class StepRun(Frozen):
+    """The newest run of a step. newer: a newer run of its experiment, with changed files or other parameters."""
+
+    step: str
+    run: RunDirectory
+    newer: RunDirectory | None
+
+
+def find_step_run(parent: Path, name: str) -> StepRun | None:
+    """Return the newest run of a step in `parent`. None if no lab fits the name.
 
     name: `LAB/STEP`, where LAB is a lab's number, name or folder. In the folder of a lab or directly below it, `STEP`
     suffices. The run must be complete and made from the files and parameters of the lab. Raises SpecError if the lab
@@ -190,7 +198,11 @@ def find_step_run(parent: Path, name: str) -> tuple[RunDirectory, str] | None:
         raise SpecError(f"{name}: lab {lab.name} has no step '{wanted}'{name_nearest(wanted, names, 'steps')}")
     folder = name.rpartition("/")[0]
     command = f"mprun lab run {folder}" if folder else step.command(Path().resolve())
-    return _find_newest(parent, lab, step, command), step.name
+    run = _find_newest(parent, lab, step, command)
+    begun = run_directory.age(run.path)
+    alike = [one for one in run_directory.list_runs(parent) if one.title.endswith(f"-{step.experiment.name}")]
+    newer = [one for one in alike if one.is_complete and run_directory.age(one.path) > begun]
+    return StepRun(step.name, run, newer[-1] if newer else None)
 
 
 def find_near_step(name: str) -> str | None:

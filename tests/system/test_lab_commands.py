@@ -145,6 +145,11 @@ def assert_grades(folder: Path, class_: Path) -> None:
     assert grade["held"] == grade["of"]
     assert sorted(grade["runs"]) == ["xp_mptcp", "xp_tcp"]
     assert all(claim["comparisons"] for claim in grade["claims"])
+    assert call("-t", "topo", "-x", "xp_tcp", "-p", "rate=10mbit", "--engine", "virtual", cwd=folder).status == 0
+    shown = call("show", "xp_tcp", cwd=folder)
+    assert "note: xp_tcp is runs/" in shown.err
+    assert "which is newer, has changed files or other parameters" in shown.err
+    assert "note" not in call("show", "xp_mptcp", cwd=folder).err
     topology = folder / "topo.yaml"
     topology.write_text(topology.read_text().replace("delay: 20ms", "delay: 30ms"))
     assert call("-t", "topo", "-x", "xp_tcp", "--engine", "virtual", cwd=folder).status == 1

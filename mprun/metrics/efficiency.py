@@ -147,12 +147,15 @@ def explain_efficiency(
         return Readings()
     sender, receiver = (flow.source, flow.destination)[:: 1 if is_forward else -1]
     counters = [evidence.agent.counters_of(host) for host in (sender, receiver)]
-    path = next(path for path in flow.paths if path.name in capacity.best_paths)
+    is_backup = _find_backups(one, evidence.observation)
+    unused = _explain_unused(is_backup, capacity.best_paths)
+    # the congestion window of a backup has room, whatever holds the data back
+    best = [name for name in capacity.best_paths if not is_backup.get(name)] or capacity.best_paths
+    path = next(path for path in flow.paths if path.name in best)
     there = list(cross(evidence.intent, flow, path, is_forward))
     mtu = min(crossing.link.mtu for crossing in there)
     began_ns, ended_ns = _find_span(one)
     usual = find_usual(mtu, capacity.best * path.rtt_ns / 8e9, path.rtt_ns / max(1, ended_ns - began_ns))
-    unused = _explain_unused(one, capacity.best_paths, evidence.observation)
     is_short = efficiency.value < GOOD * usual
     ways = _find_ways(one, evidence, is_forward) if is_short and not unused else {}
     drops = count_drops(tables)
@@ -165,14 +168,14 @@ def explain_efficiency(
         next((key for key in ("window", "send_buffer", "receive_buffer") if f"{key}_bytes" in flow.options), ""),
         disturb(there),
         explain_queues(ways.values(), drops),
-        explain_queues((way for name, way in ways.items() if name in capacity.best_paths), drops) is not None,
+        explain_queues((way for name, way in ways.items() if name in best), drops) is not None,
         *(
             _read_sizes(evidence.intent.host(host), name)
             for host, name in zip((sender, receiver), BUFFERS, strict=True)
         ),
     )
     samples = list(_find_samples(one, is_forward, tables["sockets"], evidence.observation))
-    text, is_known = (unused, False) if unused else explain_rate(efficiency.value, samples, capacity.best_paths, limits)
+    text, is_known = (unused, False) if unused else explain_rate(efficiency.value, samples, best, limits)
     told = f"{flow.name}: {efficiency.value:.1%} of its best path's rate".replace("%", " %")
     if is_known:
         return Readings(warnings=(f"{told}: {text}",))
@@ -209,15 +212,20 @@ def _read_sizes(host: HostSpec, name: str) -> tuple[int, ...]:
     return tuple(map(int, sizes)) if len(sizes) == 3 and all(map(str.isdecimal, sizes)) else ()
 
 
-def _explain_unused(one: FlowConnections, best: Collection[str], observation: Observation) -> str | None:
-    """Return why a flow sends nothing on its best paths: they have no subflow, or only backups. None if it may send."""
-    flow, names = one.flow, " and ".join(best)
+def _find_backups(one: FlowConnections, observation: Observation) -> dict[str | None, bool]:
+    """Return the paths with a subflow, each with whether its subflow is a backup."""
+    flow = one.flow
     ends = (event for host in (flow.source, flow.destination) for event in observation.hosts[host].events)
     marked = {event.addresses for event in ends if event.backup}
-    is_backup = {
+    return {
         subflow.path: not marked.isdisjoint((subflow.addresses, at_server(subflow.addresses, flow.paths)))
         for subflow in subflows_of(one.connections)
     }
+
+
+def _explain_unused(is_backup: Mapping[str | None, bool], best: Collection[str]) -> str | None:
+    """Return why a flow sends nothing on its best paths: they have no subflow, or only backups. None if it may send."""
+    names = " and ".join(best)
     if is_backup.keys().isdisjoint(best):
         return f"it has no subflow on {names}"
     if all(is_backup.get(name, True) for name in best) and not all(is_backup.values()):

@@ -427,6 +427,21 @@ def test_a_best_path_that_gets_no_data_is_no_fault_of_a_buffer(
     assert not [text for text in result.summary["warnings"] if "of its best path's rate" in text]
 
 
+def test_a_backup_as_fast_as_the_used_path_has_room_for_no_reason(mprun: Callable[..., Result], tmp_path: Path) -> None:
+    """A warning blamed the scheduler, as the window of the backup was not full."""
+    (tmp_path / "topo.yaml").write_text(
+        "version: 1\ntopology: multi-path\npaths:\n"
+        "  - {rate: 20mbit, delay: 5ms, queue: 80packets, backup: true}\n"
+        "  - {rate: 20mbit, delay: 40ms, queue: 80packets}\n"
+    )
+    text = EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH)
+    (tmp_path / "xp.yaml").write_text(text.replace("duration: 2s", "duration: 5s, reverse: true"))
+    result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
+    assert result.metric("bulk.share.path0") < 0.01
+    assert result.metric("bulk.efficiency.best") < 0.9
+    assert not [text for text in result.summary["warnings"] if "of its best path's rate" in text]
+
+
 def test_a_join_that_was_reset_is_no_subflow(mprun: Callable[..., Result], tmp_path: Path) -> None:
     """Jitter lets the first data overtake the last packet of the handshake. The run had two subflows, and passed."""
     result = download(mprun, tmp_path, FULLMESH, "jitter: 10ms")

@@ -437,7 +437,7 @@ def test_a_backup_as_fast_as_the_used_path_has_room_for_no_reason(mprun: Callabl
     text = EXPERIMENT.replace("CLIENT", FULLMESH).replace("SERVER", FULLMESH)
     (tmp_path / "xp.yaml").write_text(text.replace("duration: 2s", "duration: 5s, reverse: true"))
     result = mprun("-t", "topo", "-x", "xp", "--engine", "virtual", "--json")
-    assert result.metric("bulk.share.path0") < 0.01
+    assert result.metric("bulk.share.path0") < 0.05
     assert result.metric("bulk.efficiency.best") < 0.9
     assert not [text for text in result.summary["warnings"] if "of its best path's rate" in text]
 

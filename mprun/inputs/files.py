@@ -152,7 +152,9 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
         else:
             names = " or ".join(document.name for document in documents)
             message = f"no parameter '{name}' in {names}{name_nearest(name, found, 'parameters')}"
-            if name.isidentifier():
+            if name == "seed":
+                message = f"no parameter 'seed' in {names}: write '--seed {text}'"
+            elif name.isidentifier():
                 message = tell_no_parameter(name, found, f" in {names}")
             elif name.rpartition(".")[2] in PROPERTIES and "." in name:
                 message += "; a property of a link is an axis: write 'matrix: {" + name + ": [...]}' to give it here"

@@ -70,6 +70,8 @@ def read_topology(values: Mapping[str, object], document: Document, lay_over: La
         message = f"describes no network: write 'topology: multi-path', or 'nodes' and 'links'{names}"
         if not TopologyFile.ELSEWHERE.keys().isdisjoint(values):
             message = "describes no network, but an experiment: name it after -x, and a topology after -t"
+        elif {"steps", "claims"} <= values.keys():
+            message = "describes no network, but a lab: `mprun lab run` runs it; name one of its topologies after -t"
         document.refuse((), message)
         _check_common(values, document)
         return Topology(None, None)

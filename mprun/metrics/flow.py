@@ -27,6 +27,8 @@ from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_lim
 
 # A share of a flow's time in which no payload could arrive. A larger share gets a warning.
 IDLE_SHARE = 0.02
+# A handshake over a longer round trip takes most of a flow's time.
+SLOW_NS = 3 * NS_PER_S
 
 
 class FlowReading(Frozen):
@@ -108,6 +110,8 @@ def _find_errors(
         began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
         if dead := tell_dead(flow, outputs.evidence.intent.changes, began_ns):
             limit, because = limit.removesuffix(": 'timeout' sets another"), dead
+        elif flow.paths and flow.paths[0].rtt_ns >= SLOW_NS:
+            because = f"; a round trip on '{flow.paths[0].name}' takes {TIME.render(flow.paths[0].rtt_ns)}"
         yield f"{flow.name}: did not end in time and was stopped {limit}{because}"
     elif failed is not None or result.error:
         why = processes[failed].why if failed is not None else ""

@@ -367,6 +367,14 @@ def test_an_error_has_no_lines_that_a_program_overwrote(printed: str) -> None:
     assert summary.errors[0] == f"{one.name}: exec ended with status 6: begin\nno such host"
 
 
+@pytest.mark.parametrize(("rtt_s", "told"), [(10, "; a round trip on 'path0' takes 10s"), (1, "")])
+def test_a_flow_that_was_stopped_names_a_long_round_trip(rtt_s: int, told: str) -> None:
+    one = flow(tool="exec", timeout_ns=35 * 10**9, paths=(replace(PATHS[0], rtt_ns=rtt_s * 10**9),))
+    record = agent(processes={one.name: Ended(None, True, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    (said,) = measure(Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda *_: "")).summary.errors
+    assert said == f"{one.name}: did not end in time and was stopped after 35s, its 'timeout'{told}"
+
+
 def test_a_failed_program_without_errors_shows_the_end_of_its_output() -> None:
     one = flow(tool="exec")
     record = agent(processes={one.name: Ended(1, False, "flow", (one.name,), 0, 1)}, zero_ns=0)

@@ -114,17 +114,20 @@ def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[st
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
     from mprun.metrics.statistics import CONFIDENCE
     from mprun.reports import paper
-    from mprun.reports.metrics import choose_main, choose_metrics, list_metrics
+    from mprun.reports.metrics import choose_columns, choose_main, find_own, list_metrics
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
         of_run = found.summary()
         known = list(of_run.metrics)
         expected = {one.metric for one in of_run.expectations}
-        return paper.write(paper.of_run(of_run, _check(metrics, known) or choose_main(known, expected)), form)
+        chosen = _check(metrics, known) or choose_main(known, expected, find_own(found))
+        return paper.write(paper.of_run(of_run, chosen), form)
     operand.tell_incomplete(found)
     summary = read_summary(found)
-    chosen = _check(metrics, list_metrics(summary.cells)) or choose_metrics(summary.cells, found.record.show)
+    chosen = _check(metrics, list_metrics(summary.cells)) or choose_columns(
+        summary.cells, found.record.show, find_own(found)
+    )
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 
 

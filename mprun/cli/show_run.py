@@ -16,7 +16,7 @@ from mprun.model.intent import Intent
 from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
 from mprun.model.units import format_measured
-from mprun.reports.metrics import choose_main, find_repeated, format_bound
+from mprun.reports.metrics import choose_main, find_repeated, format_bound, list_own
 from mprun.safety.text import printable
 from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.tool import OwnedMetrics
@@ -47,9 +47,7 @@ def show_summary(
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
     known = [name for name in metrics if name not in out or name in expected]
-    # the metrics that the experiment takes from its own programs
-    own = {f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())}
-    names = known if show_all else choose_main(known, expected, own)
+    names = known if show_all else choose_main(known, expected, list_own(flows))
     left_out = len(known) - len(names)
     unmeasured = [name for name in expected if name not in metrics]
     names = [*names, *unmeasured]

@@ -18,12 +18,10 @@ from mprun.model.scalar import spell_scalar, spell_values
 from mprun.model.sweep_files import CellSummary, StatementResult, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, format_mean, list_expectations, list_metrics
+from mprun.reports.metrics import choose_columns, find_own, format_mean, list_expectations, list_metrics
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import tell_progress
 
-# The number of metrics that fit next to each other.
-MOST_SHOWN = 3
 # The number of different messages of each kind that are shown.
 MOST_TOLD = 5
 
@@ -37,7 +35,7 @@ def show_sweep(
     """
     cells = summary.cells
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
-    metrics = _choose(cells, wanted, sweep.record.show)
+    metrics = _check(cells, wanted) or choose_columns(cells, sweep.record.show, find_own(sweep))
     rows = [[*axes, "runs", *metrics]]
     for cell in cells:
         means = (format_mean(cell, name, confidence) for name in metrics)
@@ -63,16 +61,13 @@ def show_sweep(
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {prose.spell_path(sweep.path)}")
 
 
-def _choose(cells: Sequence[CellSummary], wanted: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """Return the wanted metrics, else the asked ones, else metrics with expectations, goodputs, or the first ones."""
+def _check(cells: Sequence[CellSummary], wanted: Sequence[str]) -> list[str]:
+    """Return the wanted metrics. Raises SpecError if no run has one of them."""
     known = list_metrics(cells)
     missing = [name for name in wanted if name not in known]
     if missing:
         raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
-    if wanted:
-        return list(wanted)
-    chosen = choose_metrics(cells, asked)
-    return chosen if set(chosen) & set(asked) else chosen[:MOST_SHOWN]
+    return list(wanted)
 
 
 def _runs(cell: CellSummary) -> str:

@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from mprun.errors import MprunError
 from mprun.model.grouping import gather
 from mprun.model.metric import OF_FLOWS, OF_PATH, find_metric
 from mprun.model.units import factor_of, format_measured
+from mprun.storage.run_directory import RunDirectory
 from mprun.workloads import TOOLS
 from mprun.workloads.tool import load
 
 if TYPE_CHECKING:
     from mprun.model.run_summary import MetricValue
+    from mprun.model.spec import Flow
     from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
+    from mprun.storage.sweep_directory import ResultDirectory
 
 
 def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
@@ -84,14 +89,37 @@ def list_metrics(cells: Sequence[CellSummary]) -> list[str]:
     return list(dict.fromkeys(name for cell in cells for name in cell.metrics))
 
 
-def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = ()) -> list[str]:
-    """Return the wanted metrics of a sweep, else those with expectations and goodputs, or else all."""
+def list_own(flows: Iterable[Flow]) -> list[str]:
+    """Return the names of the metrics that entries take from their own programs."""
+    return [f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())]
+
+
+def find_own(source: ResultDirectory) -> list[str]:
+    """Return the metrics that the entries of a run, or of a sweep's first run, take from their own programs."""
+    run = source if isinstance(source, RunDirectory) else next((kept.run for kept in source.runs()), None)
+    # the plan of another version may not be readable
+    with contextlib.suppress(MprunError):
+        return list_own(run.plan().intent.traffic) if run else []
+    return []
+
+
+def choose_columns(cells: Sequence[CellSummary], wanted: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Return the metrics of a sweep for a table: the wanted ones, else as many as fit next to each other."""
+    chosen = choose_metrics(cells, wanted, own)
+    return chosen if set(chosen) & set(wanted) else chosen[:MOST_COLUMNS]
+
+
+def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = (), own: Sequence[str] = ()) -> list[str]:
+    """Return the wanted metrics of a sweep, else those with expectations, own ones and goodputs, or else all.
+
+    own: metrics that the experiment takes from its own programs.
+    """
     known = list_metrics(cells)
     if asked := [name for name in wanted if name in known]:
         return asked
     expected = dict.fromkeys(one.metric for cell in cells for one in cell.expectations if one.metric in known)
-    goodputs = [name for name in known if name.endswith("goodput")]
-    return list(dict.fromkeys([*expected, *goodputs]) or known)
+    leading = [name for name in (*own, *known) if name in known and (name in own or name.endswith("goodput"))]
+    return list(dict.fromkeys([*expected, *leading]) or known)
 
 
 # The metrics that tell most of a run, the most telling first. A name may have further parts, as in `share.path0`.
@@ -100,6 +128,8 @@ MAIN = (
     *("subflows", "share", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
 )
 MOST_MAIN = 5
+# The number of metrics that fit next to each other.
+MOST_COLUMNS = 3
 # The rounding of a mean and an interval of equal values, as a part of the mean.
 ROUNDING = 1e-12
 # Metrics that explain others, and that a first look leaves out.

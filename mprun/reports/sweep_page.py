@@ -18,7 +18,7 @@ from mprun.model.units import format_measured
 from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, format_mean, list_expectations
+from mprun.reports.metrics import choose_metrics, find_own, format_mean, list_expectations
 from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
@@ -42,7 +42,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
     cells = summary.cells
     plots = record.plots
     study = replace(gather(sweep, cells), confidence=confidence)
-    leading = choose_metrics(cells, record.show)
+    leading = choose_metrics(cells, record.show, find_own(sweep))
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
     gallery = Gallery()
     notes = list(lacking(study, plots))
@@ -71,7 +71,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
     record, cells = sweep.record, read_summary(sweep).cells
-    leading = choose_metrics(cells, record.show)
+    leading = choose_metrics(cells, record.show, find_own(sweep))
     return list(draw_sweep(gather(sweep, cells), record.plots, leading[:MOST_FIGURES]))
 
 

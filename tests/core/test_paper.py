@@ -8,7 +8,7 @@ from dataclasses import replace
 from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic, SweepSummary
 from mprun.reports import paper
-from mprun.reports.metrics import choose_metrics
+from mprun.reports.metrics import choose_columns, choose_metrics
 from mprun.safety.cell import Number
 from tests.summaries import CELL, PASSED
 
@@ -79,3 +79,14 @@ def test_the_metrics_that_an_experiment_asks_for() -> None:
     assert choose_metrics(cells) == ["x.goodput"]
     assert choose_metrics(cells, ["x.n", "x.never"]) == ["x.n"]
     assert choose_metrics(cells, ["x.never"]) == ["x.goodput"]
+
+
+def test_metrics_of_own_programs_come_before_others() -> None:
+    """The table of a sweep left them out. The table for a paper had all metrics, the one in the terminal three."""
+    names = ("wifi.rtt", "lte.rtt", "app.time", "app.p95", "app.done")
+    cells = [CELL._replace(metrics={name: metric(1, "s") for name in names})]
+    own = ["app.done", "app.p95", "app.never"]
+    assert choose_columns(cells, [], own) == ["app.done", "app.p95"]
+    assert choose_columns(cells, ["lte.rtt"], own) == ["lte.rtt"]
+    assert choose_columns(cells, [], []) == ["wifi.rtt", "lte.rtt", "app.time"]
+    assert choose_columns(cells, names, []) == list(names)

@@ -83,7 +83,8 @@ def command(
 
     Differences have confidence intervals if each side has more than one run. If two runs of equal inputs differ in
     simulated time, the first packet and trace event that differ are named, and the counters. The exit status is 1 if an
-    expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs.
+    expectation holds less often in B than in A, if a metric is outside --within, or if a sweep lacks runs; it is 2 if
+    nothing is on both sides.
     """
     from mprun.sweeps.operands import measure_operands, read_halves, read_operands
 
@@ -116,9 +117,11 @@ def command(
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
         worse = [one for one in pair.expected if one.is_worse]
         reasons = _reasons(pair, outside, worse, within)
+        nothing = _say_nothing(pair, is_of_metrics=bound is not None or bool(metrics))
         page = write_comparison(parent, [pair], named, reasons) if is_reported or is_shown else None
         divergence = _find_divergence(sides)
-    status = "failed" if outside or worse else "incomplete" if any(operands.incomplete) else "passed"
+    cases = (("failed", 1, reasons), ("not compared", 2, nothing), ("incomplete", 1, any(operands.incomplete)))
+    status, code = next(((word, code) for word, code, is_met in cases if is_met), ("passed", 0))
     if as_json:
         found = _to_json(pair, status)
         if divergence is not None:
@@ -131,6 +134,8 @@ def command(
             show_divergence(divergence, prose.spell_path(sides[0].path), pair.compared)
         for text in reasons:
             click.echo(f"{click.style('FAILED', fg='red', bold=True)}  {text}")
+        for text in nothing:
+            click.echo(f"{click.style('NOT COMPARED', fg='red', bold=True)}  {text}")
         for text in _say_incomplete(operands):
             click.echo(f"{click.style('INCOMPLETE', fg='yellow', bold=True)}  {text}")
         if page is not None:
@@ -138,8 +143,8 @@ def command(
     if is_shown and page is not None:
         output.launch(page)
     if verdicts.is_wanted:
-        verdicts.write(f"{operands.names[0]} against {operands.names[1]}", _checks(pair, bound))
-    sys.exit(0 if status == "passed" else 1)
+        verdicts.write(f"{operands.names[0]} against {operands.names[1]}", _checks(pair, bound, nothing))
+    sys.exit(code)
 
 
 def write_comparison(
@@ -222,7 +227,7 @@ def _is_outside(one: ComparedMetric, bound: float) -> bool:
     return one.difference is None or one.difference.is_clear
 
 
-def _checks(pair: SidePair, bound: float | None) -> list[Any]:
+def _checks(pair: SidePair, bound: float | None, nothing: Sequence[str]) -> list[Any]:
     from mprun.reports.test_results import CheckedExpectation, say_expectation
 
     checks = []
@@ -236,8 +241,9 @@ def _checks(pair: SidePair, bound: float | None) -> list[Any]:
             label, text = effect.label_of(one.values), f"{one.metric} within {bound:g}"
             told = effect.say_change(one, pair.operands.metrics)
             checks.append(CheckedExpectation(label, text, not _is_outside(one, bound), told))
-    incomplete = _say_incomplete(pair.operands)
-    return checks + [CheckedExpectation("sweeps", "all runs exist", False, text, is_error=True) for text in incomplete]
+    for what, texts in (("both sides can be compared", nothing), ("all runs exist", _say_incomplete(pair.operands))):
+        checks += [CheckedExpectation("sweeps", what, False, text, is_error=True) for text in texts]
+    return checks
 
 
 def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
@@ -337,6 +343,15 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
         ]
         if told:
             yield f"measured in {side} alone (--all shows the values): {', '.join(told)}"
+
+
+def _say_nothing(pair: SidePair, is_of_metrics: bool) -> list[str]:
+    """Return that nothing was compared, if so. is_of_metrics: the command line asks for a comparison of metrics."""
+    asked = () if is_of_metrics else pair.expected
+    if any(None not in (one.first, one.second) for found in (pair.compared, asked) for one in found):
+        return []
+    is_apart = len(pair.operands.unmatched) == sum(map(len, pair.operands.cells))
+    return [f"no {'cell is' if is_apart else 'metric is measured'} on both sides"]
 
 
 def _say_incomplete(operands: Operands) -> list[str]:

@@ -308,6 +308,36 @@ def test_a_comparison_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.Monk
     assert [one for one in lines if len(one) > 80 and not one.startswith(("A  ", "B  "))] == []
 
 
+def test_sides_without_anything_in_common_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal said nothing, and the status was that of success."""
+    monkeypatch.chdir(tmp_path)
+    first, second = (make_sweep(tmp_path / "runs" / name) for name in ("a", "b"))
+    record = json.loads((second / "sweep.json").read_text())
+    for cell in record["cells"]:
+        cell["values"] = {**cell["values"], "rate": "5mbit"}
+    (second / "sweep.json").write_text(json.dumps({**record, "axes": ["cc", "rate"]}))
+    made = call("compare", str(first), str(second), "--within", "2%", "--junit", "tests.xml")
+    assert (made.exit_code, made.stdout.splitlines()[-1]) == (2, "NOT COMPARED  no cell is on both sides")
+    assert 'errors="1"' in Path("tests.xml").read_text()
+    assert json.loads(call("compare", str(first), str(second), "--json").stdout)["status"] == "not compared"
+    # sweeps with a common cell are compared, also if other cells are on one side only
+    record["cells"][0]["values"] = {"cc": "cubic"}
+    (second / "sweep.json").write_text(json.dumps(record))
+    assert call("compare", str(first), str(second), "--within", "2%").exit_code == 0
+
+
+def test_a_metric_of_one_side_alone_is_not_compared(runs: Path) -> None:
+    path = runs / SECOND / "summary.json"
+    summary = json.loads(path.read_text())
+    metrics = summary["metrics"]
+    path.write_text(json.dumps({**summary, "metrics": {k: v for k, v in metrics.items() if k != "bulk.goodput"}}))
+    made = call("compare", FIRST, SECOND, "--metric", "bulk.goodput")
+    assert (made.exit_code, made.stdout.splitlines()[-1]) == (2, "NOT COMPARED  no metric is measured on both sides")
+    # both runs ended and did what was asked
+    path.write_text(json.dumps({**summary, "metrics": {}}))
+    assert call("compare", FIRST, SECOND).exit_code == 0
+
+
 def test_a_parameter_of_one_side_alone_has_a_dash(runs: Path) -> None:
     path = runs / SECOND / "environment.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "parameters": {"label": "slow"}}))

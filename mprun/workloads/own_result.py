@@ -44,6 +44,12 @@ _SAID = {"count": "number of values", "median": "median", "p95": "95th percentil
 
 # A group of a regular expression that has a number.
 _GROUP = re.compile(r"(?<!\\)\((?!\?(?!P?<))")
+# The parts of a regular expression: an escape, a class of characters, or one character.
+_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_MORE_OF_NUMBER = re.compile(r"(?:[\d.]*\d)?(?:[eE][+-]?\d+)?")
+# A unit behind a number. `min` is also the smallest value.
+_PRINTED_UNITS = "|".join(sorted(map(re.escape, OUTPUT_UNITS.keys() - {"count", "share", "min"})))
+_UNIT_BEHIND = re.compile(rf"[ \t]?({_PRINTED_UNITS})(?![\w/])")
 # The beginning of the name of a program's output in messages.
 OF_OUTPUT = "the output of the"
 # A line that begins as a JSON object and is none.
@@ -148,6 +154,9 @@ def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str
                 remedy = ": in 'regex', write ( ) around the number alone, and (?: ) around other parts"
             raise _NotFound(f"{name}: line {line} of {part}: '{said}' is no number that fits{remedy}")
         numbers.append(number)
+    if "regex" in entry:
+        for part, text in texts.items():
+            warnings += [f"{name}: line {line} of {part}: {what}" for line, what in _doubt_numbers(entry, text)]
     if not numbers:
         heads = [next(_rows(text), (0, []))[1] for text in texts.values()] if "column" in entry else []
         known = list_names([one for one in heads[0] if one], "columns") if heads else ""
@@ -264,6 +273,54 @@ def _search(regex: str, text: str) -> Iterator[FoundValue]:
     if found.null_count() == len(found):
         found = lines.str.extract(regex, 0)
     yield from ((line, value) for line, value in enumerate(found, 1) if value is not None)
+
+
+def _doubt_numbers(entry: ResultEntry, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the first line with a number that goes on behind the match, and the first with another unit behind it."""
+    import polars  # as in _search
+
+    regex = _keep_rest(entry["regex"])
+    if regex is None:
+        return
+    try:
+        found = polars.Series(text.splitlines(), dtype=polars.String).str.extract_groups(regex).struct.unnest()
+    except polars.exceptions.ComputeError:
+        # an expression with comments, or a large one
+        return
+    unit, is_cut, is_other = entry["unit"], False, False
+    found = found.select("mprun_number", "mprun_end", "mprun_rest").with_row_index("line", 1)
+    for line, number, end, rest in found.drop_nulls().iter_rows():
+        more = _MORE_OF_NUMBER.match(rest)
+        # an address or a version, such as 10.1.0.1, is no number
+        if more and more[0] and not (end or is_cut) and _number(number + more[0]) is not None:
+            is_cut = True
+            whole = f"{number}{more[0]}"[:40]
+            yield line, f"'{number}' is a part of '{whole}': let ( ) in 'regex' hold all of it, as in ([0-9.]+)"
+        behind = _UNIT_BEHIND.match(end + rest)
+        if behind and unit != "count" and OUTPUT_UNITS[behind[1]] != OUTPUT_UNITS[unit] and not is_other:
+            is_other = True
+            yield line, f"'{behind[1]}' follows the number, and 'unit' is {unit}: write 'unit: {behind[1]}'"
+
+
+def _keep_rest(regex: str) -> str | None:
+    """Return an expression with three named groups: its first group or the whole match, and what follows that.
+
+    What follows is in two groups: the end of the match, and the end of the line. None if the first group is a part of
+    another one.
+    """
+    opened: list[int] = []
+    first = None
+    for part in _PART.finditer(regex):
+        if part[0] == "(":
+            opened.append(part.start())
+            if first is None and _GROUP.match(regex, part.start()):
+                first = part.start()
+        elif part[0] == ")" and opened and opened.pop() == first:
+            if opened:
+                return None
+            before, group, end = regex[:first], regex[first : part.end()], regex[part.end() :]
+            return f"{before}(?P<mprun_number>{group})(?P<mprun_end>{end})(?P<mprun_rest>.*)"
+    return f"(?P<mprun_number>{regex})(?P<mprun_end>)(?P<mprun_rest>.*)"
 
 
 def _look_up(path: str, text: str) -> Iterator[FoundValue]:

@@ -206,6 +206,45 @@ def test_several_groups_of_a_regex_have_a_warning(regex: str, is_warned: bool) -
     assert (told in warnings) == is_warned
 
 
+CUT = "'2' is a part of '{}': let ( ) in 'regex' hold all of it, as in ([0-9.]+)"
+OTHER = "'{}' follows the number, and 'unit' is {}: write 'unit: {}'"
+
+
+@pytest.mark.parametrize(
+    ("regex", "unit", "printed", "told"),
+    [
+        ("done: ([0-9]+)", "s", "done: 2.738995 s", CUT.format("2.738995")),
+        ("done: ([0-9])", "s", "done: 27 s", CUT.format("27")),
+        ("[0-9]+", "s", "2.5", CUT.format("2.5")),
+        (r"done[(:] (?:in )?((?:[0-9])+)", "count", "done: in 2e-3", CUT.format("2e-3")),
+        # the person wrote what follows, the number is whole, or no number
+        ("done: ([0-9]+)[.]", "s", "done: 2.738995 s", None),
+        ("done: ([0-9]+)", "s", "done: 2. Then", None),
+        ("version ([0-9]+)", "count", "version 2.1.6", None),
+        ("^([0-9]+)", "count", "2,7,5", None),
+        ("done: ([0-9.]+) s", "ms", "done: 2.738995 s", OTHER.format("s", "ms", "s")),
+        ("done: ([0-9.]+)", "s", "done: 2.7ms, so", OTHER.format("ms", "s", "ms")),
+        ("loss ([0-9.]+)", "share", "loss 5 %", OTHER.format("%", "share", "%")),
+        # the same unit in another spelling, a text that is no unit, and a number without a unit
+        ("sent ([0-9]+)", "kb", "sent 2 kbyte", None),
+        ("rtt ([0-9]+)", "ms", "rtt 2 min 3 max", None),
+        ("rtt ([0-9]+)", "ms", "rtt 2 steps", None),
+        ("rate ([0-9]+)", "kb", "rate 2 kb/s", None),
+        ("done: ([0-9.]+) s", "count", "done: 2.738995 s", None),
+        # a group in another group is not looked at
+        ("done(?:: ([0-9]+) )", "s", "done: 2 7 s", None),
+        (r"(?x) done:\s ([0-9]+) # the time", "s", "done: 2.7 s", None),
+    ],
+)
+def test_what_follows_a_number_is_compared_with_the_entry(
+    regex: str, unit: str, printed: str, told: str | None
+) -> None:
+    """A part of a number, and a number of another unit, passed without a word."""
+    result = read({"name": "own", "regex": regex, "unit": unit, "file": "f"}, f=f"first\n{printed}\n{printed}\n")
+    assert result.error is None
+    assert result.warnings == ((f"metric 'own': line 2 of 'f': {told}",) if told else ())
+
+
 def test_lines_that_are_no_whole_json_are_skipped_with_a_warning() -> None:
     result = read({"name": "own", "json": "v", "file": "f", "take": "sum"}, f='{"v": 1}\n{"v": 2\n{"v": 3}\n{"v"')
     assert (result.values["own"], result.error) == (4, None)

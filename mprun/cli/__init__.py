@@ -81,6 +81,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 }
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
+# The key of the words behind the command in the context.
+_WORDS = "mprun.words"
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
@@ -134,7 +136,7 @@ class LateGroup(click.Group):
             from mprun.cli.mistake import advise_option, advise_usage
 
             if isinstance(error, click.NoSuchOption):
-                raise advise_option(error, COMMANDS) from None
+                raise advise_option(error, COMMANDS, ctx.meta[_WORDS]) from None
             raise advise_usage(error, COMMANDS) from None
         except BrokenPipeError:
             # discard the rest of the output
@@ -144,6 +146,8 @@ class LateGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ("--help", "-h", "--version"):
             args = ["run", *args]
+        # click keeps no words of a command line that it cannot read
+        ctx.meta[_WORDS] = args[1:]
         if not ctx.resilient_parsing:
             self._refuse_one_dash(ctx, args)
         return super().parse_args(ctx, args)

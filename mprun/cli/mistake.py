@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import os
@@ -11,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 
+from mprun.cli.completion import complete_parameters
 from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
 
@@ -33,13 +35,25 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
         "run sweep",
         _REPEAT,
     ),
+    (
+        "--repeat --runs --repetitions --iterations --seeds",
+        "faults",
+        "the command makes one run for each packet, and repeats none",
+    ),
+    ("--engine", "--kernel", "the command always uses the virtual engine"),
+    ("--points --samples --runs", "search", "write '--budget N'"),
     ("--packets --count", "faults", "write '--first N', or '--budget N' for a sample of all packets"),
     ("-o --output --out", "--to", "write --to"),
     ("--resume", "run sweep", "the command of an interrupted sweep resumes it"),
     ("--dry-run", "run", "`mprun plan` shows what a run would do"),
     ("--dry-run", "-x", "`mprun validate` checks the files without a run"),
     ("--seed", "validate", "`mprun plan` and `mprun run` have it"),
-    ("--seed", "verify why minimise", "the runs have the seed of the original; -t, -x and --seed make others"),
+    (
+        "--seed -p --param",
+        "verify why minimise",
+        "the runs have the seed and the parameters of the original; `mprun run` makes others",
+    ),
+    ("--format --form --type", "export", "write --csv, --sqlite, --markdown or --latex"),
     ("--clean --cleanup", "run sweep", _CLEAN),
     ("--force --yes", "-y", "add -y, which does not ask"),
     ("--force --overwrite", "run sweep", "each run has a new directory, so that nothing is overwritten"),
@@ -102,20 +116,30 @@ _SENTENCES: Mapping[str, str] = {
     ),
 }
 
+# The number of other commands with an option that are named.
+MOST_OTHERS = 4
 # Several seeds in one word.
 _SEEDS = re.compile(r"\d *(,|-|:|\.\.) *\d")
 # Dashes of printed text, as a PDF has them in place of the hyphen of an option.
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 
 
-def advise_option(error: click.NoSuchOption, commands: Collection[str]) -> click.UsageError:
-    """Return the error for an unknown option, with what the user may have meant. commands: of `mprun`."""
+def advise_option(error: click.NoSuchOption, commands: Collection[str], words: Sequence[str]) -> click.UsageError:
+    """Return the error for an unknown option, with what the user may have meant.
+
+    commands: of `mprun`. words: the command line behind the command.
+    """
     option, context = error.option_name, error.ctx
     word = option.lstrip("-")
     known = {name for one in context.command.params for name in one.opts} if context else set()
     if option.isupper() and option.lower() in known:
         return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
     where = {context.info_name or "", *known} if context else known
+    parameters = _read_parameters(context.command, words) if context and "-p" in known else []
+    for asked, value in zip(words, [*words[1:], "VALUE"], strict=False):
+        # click reads `-cc` as the options -c and -c
+        if len(option) == 2 and asked.startswith(option) and asked[1:] in parameters:
+            return click.UsageError(f"no option '{asked}': write '-p {asked[1:]}={value}'", context)
     for asked in dict.fromkeys((option, _SHORT.get(option, option))):
         for names, meant, advice in _OTHERWISE:
             if asked in names.split() and not (meant and where.isdisjoint(meant.split())):
@@ -124,23 +148,58 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str]) -> click
         return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
     if word in commands:
         return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
+    operand = next((one.metavar for one in _operands(context.command)), None) if context else None
+    if operand and option in ("-t", "-x", "--topology", "--experiment"):
+        taken = operand.strip("[].")
+        return click.UsageError(f"no option '{option}': the command takes no files: write {taken}, such as `latest`", context)
     # click counts the dashes, so that it names options that share few letters with the word
     ratios = {one: difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() for one in error.possibilities or ()}
     if {"--topology", "--experiment"} & known and max(ratios.values(), default=0) < 0.85:
-        for place, example in _find_key(_SHORT.get(option, option).lstrip("-")):
+        for place, example in _find_key(_SHORT.get(option, option).lstrip("-"), context.info_name if context else None):
             return click.UsageError(f"no option '{option}': write {example} in {place}", context)
     if len(option) == 2 and (longer := sorted(name for name in known if name.startswith(f"--{word}"))):
         return click.UsageError(f"no option '{option}': did you mean {' or '.join(longer)}?", context)
     near = [one for one, ratio in ratios.items() if ratio > 0.6]
-    if not near and len(option) > 2 and "-p" in known:
+    if near or len(option) == 2:
+        return click.NoSuchOption(option, possibilities=near, ctx=context)
+    if word in parameters:
         return click.UsageError(f"no option '{option}': for a parameter of the files write '-p {word}=VALUE'", context)
-    return click.NoSuchOption(option, possibilities=near, ctx=context)
+    others = [f"`mprun {name}`" for name in commands if option in _options_of(name)]
+    if others:
+        more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""
+        has = "have" if len(others) > 1 else "has"
+        message = f"no option '{option}' here: {', '.join(others[:MOST_OTHERS])}{more} {has} it"
+    elif parameters:
+        message = f"no option '{option}', and no parameter '{word}' in the files{list_names(parameters, 'parameters')}"
+    else:
+        return error
+    return click.UsageError(message, context)
 
 
-def _find_key(key: str) -> Iterator[tuple[str, str]]:
+def _operands(command: click.Command) -> Iterator[click.Argument]:
+    """Yield the arguments of a command that are runs."""
+    yield from (one for one in command.params if isinstance(one, click.Argument) and "RUN" in (one.metavar or ""))
+
+
+def _options_of(name: str) -> set[str]:
+    """Return the options of a command of `mprun`."""
+    command: click.Command = importlib.import_module(f"mprun.cli.{name}").command
+    return {option for one in command.params for option in one.opts}
+
+
+def _read_parameters(command: click.Command, words: Sequence[str]) -> list[str]:
+    """Return the parameters and axes of the files that a command line names, as far as they can be read."""
+    with contextlib.suppress(click.UsageError):
+        context = command.make_context(command.name, [*words], resilient_parsing=True, ignore_unknown_options=True)
+        return [one.value.removesuffix("=") for one in complete_parameters(context, command.params[0], "")]
+    return []
+
+
+def _find_key(key: str, command: str | None) -> Iterator[tuple[str, str]]:
     """Yield the places of files that have a key, each with the key or an example of the key in quotes."""
-    from mprun.inputs.keys.experiment import ExperimentFile, MptcpEntry
+    from mprun.inputs.keys.experiment import ExperimentFile, MptcpEntry, RepeatEntry
     from mprun.inputs.keys.link import LinkProperties
+    from mprun.inputs.keys.search import SearchEntry
     from mprun.workloads.tool import load
 
     tool = load("iperf3")
@@ -149,9 +208,11 @@ def _find_key(key: str) -> Iterator[tuple[str, str]]:
         ("a path or link of the topology", LinkProperties),
         ("an entry of 'traffic' in the experiment", tool.Entry if tool else None),
         ("'mptcp' of a host in the experiment", MptcpEntry),
+        ("'search' of the experiment", SearchEntry if command == "search" else None),
+        ("'repeat' of the experiment", RepeatEntry if command == "sweep" else None),
     )
     for place, model in places:
-        if key in fields_of(model):
+        if model and key in fields_of(model):
             yield place, f"'{write_example(model, key).removesuffix(': ...')}'"
 
 
@@ -183,13 +244,12 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
 def _advise_extra(text: str, command: click.Command, context: click.Context, commands: Collection[str]) -> str:
     """Return the advice for arguments that a command does not take. commands: of `mprun`."""
     first = text.split()[0]
-    operands = (one for one in command.params if isinstance(one, click.Argument) and "RUN" in (one.metavar or ""))
-    taken = next((str(context.params.get(one.name or "")) for one in operands), "")
+    taken = next((str(context.params.get(one.name or "")) for one in _operands(command)), "")
     unset = [one for one in context.params.get("params") or () if "=" not in one[:-1]]
     if first.startswith("="):
         return "write NAME=VALUE without spaces"
     if unset:
-        return f"write '-p {unset[-1].removesuffix('=')}={first}'"
+        return f"write '-p {unset[-1].rstrip(':=')}={first}'"
     if columns := context.params.get("columns"):
         return f"write '--columns {','.join([*columns, *text.split()])}'"
     if "=" in first and any("-p" in one.opts for one in command.params):

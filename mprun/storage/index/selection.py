@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -198,6 +199,8 @@ def _named(text: str) -> Iterator[None]:
     try:
         yield
     except (ExpressionError, UnknownName) as error:
+        if found := re.fullmatch(r"\s*([\w.]+)\s*:\s*([^\s=<>]+)\s*", text):
+            raise SpecError(f"--where '{text}': write '{found[1]}={found[2]}'") from None
         parts = [part.strip() for part in text.split(" and ")] if "(" not in text and " or " not in text else []
         # a statement compares no texts
         if len(parts) > 1 and any((one := parse_condition(part)) and to_value(one[0].value) is None for part in parts):

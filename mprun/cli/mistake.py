@@ -151,7 +151,9 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     operand = next((one.metavar for one in _operands(context.command)), None) if context else None
     if operand and option in ("-t", "-x", "--topology", "--experiment"):
         taken = operand.strip("[].")
-        return click.UsageError(f"no option '{option}': the command takes no files: write {taken}, such as `latest`", context)
+        return click.UsageError(
+            f"no option '{option}': the command takes no files: write {taken}, such as `latest`", context
+        )
     # click counts the dashes, so that it names options that share few letters with the word
     ratios = {one: difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() for one in error.possibilities or ()}
     if {"--topology", "--experiment"} & known and max(ratios.values(), default=0) < 0.85:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,9 @@ IDLE_SHARE = 0.02
 # A handshake over a longer round trip takes most of a flow's time.
 SLOW_NS = 3 * NS_PER_S
 
+# A number that may be a port in a command.
+_PORT = re.compile(r"(?<![\w.])[1-9]\d{1,4}(?![\w.])")
+
 
 class FlowReading(Frozen):
     """A flow as its outputs and the kernel report it.
@@ -47,8 +51,7 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     """Return the metrics, tables, errors and warnings of a flow."""
     processes = evidence.agent.ended("flow", flow.name)
     if not processes:
-        is_told = bool(evidence.agent.error)
-        return FlowReading(Readings(errors=() if is_told else (f"{flow.name}: never started",)))
+        return FlowReading(Readings(errors=tuple(_explain_absent(flow, evidence.agent.error or ""))))
     outputs = FlowOutputs(flow, evidence)
     tool = tool_of(flow)
     began_ns = min(ended.started_ns for ended in processes.values()) - outputs.zero_ns
@@ -95,6 +98,20 @@ def read_flow(flow: AddressedFlow, evidence: Evidence) -> FlowReading:
     connections = FlowConnections(flow, find_connections(observed, peer, ports, flow.paths), began_ns, ended_ns)
     found += _read_connections(connections, tool, result, evidence)
     return FlowReading(join(found), result, connections)
+
+
+def _explain_absent(flow: AddressedFlow, error: str) -> Iterator[str]:
+    """Yield why a flow never started, and the remedy if its own server listens on a port of its own choice.
+
+    error: the error that ended the run; empty without one.
+    """
+    if not error:
+        yield f"{flow.name}: never started"
+    elif f"{flow.name}.server: not ready: nothing listens" in error and flow.port is None:
+        server, command = (" ".join(flow.options.get(key, ())) for key in ("server", "command"))
+        both = [one for one in _PORT.findall(server) if one in _PORT.findall(command)]
+        if both and "{port}" not in server:
+            yield f"{flow.name}: both commands name {both[0]}: if the server listens on it, write 'port: {both[0]}'"
 
 
 def _find_errors(

@@ -42,7 +42,8 @@ METRICS = {
 
 KEY_LOG = "keys.log"
 # The end of what a program prints that connects to a wrong address, or to a name.
-_NO_ADDRESS = re.compile("refused|resol|not known", re.IGNORECASE)
+_NO_ADDRESS = re.compile("refused|resol|not known|unreachable|no route|timed out", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<![\w.])\d+(?:\.\d+){3}(?![\w.])")
 # The names by which a host means itself.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -197,7 +198,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     own = read_own(flow, outputs)
     error = "; ".join(own.errors)
     if error:
-        error += _tell_printed(flow, outputs, is_of_output=any(OF_OUTPUT in one for one in own.errors))
+        programs = [one for one in ("command", "server") if any(f"in {OF_OUTPUT} {one}" in told for told in own.errors)]
+        error += _tell_printed(flow, outputs, programs)
     values = {**({"time": (span[1] - span[0]) / NS_PER_S} if span else {}), **own.values}
     return Result(
         values,
@@ -209,26 +211,46 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     )
 
 
-def _tell_printed(flow: Flow, outputs: Outputs, is_of_output: bool) -> str:
-    """Return what the command said of its own failure, or else the end of its output, and the log with the whole text.
+def _tell_printed(flow: Flow, outputs: Outputs, programs: Sequence[str]) -> str:
+    """Return the end of what programs printed, and the log with the whole text.
 
-    is_of_output: a value is missing in the output.
+    programs: those in whose output a value is missing. Of the command, at least its own words on a failure are shown.
     """
-    for stream in ("err", "out") if is_of_output else ("err",):
-        if printed := outputs.log(flow.name, stream).strip()[-500:]:
-            return f"; the command printed (logs/{flow.name}.{stream}): {printed}"
-    return ""
+    told = ""
+    for program in dict.fromkeys(("command", *programs)):
+        name = f"{flow.name}.server" if program == "server" else flow.name
+        streams = ("err", "out") if program in programs else ("err",)
+        found = ((stream, outputs.log(name, stream).strip()[-500:]) for stream in streams)
+        stream, printed = next((one for one in found if one[1]), ("", ""))
+        if printed:
+            told += f"; the {program} printed (logs/{name}.{stream}): {printed}"
+        elif program == "server":
+            told += "; the server printed nothing: flush its output, as with fflush(stdout) or print(..., flush=True)"
+    return told
+
+
+def _doubt_address(flow: Flow, words: Sequence[str]) -> str:
+    """Return why the address in a command is not that of the server, if no word has the right one; else nothing."""
+    text = " ".join(words)
+    if "{destination}" in text or "MPRUN_DESTINATION" in text:
+        return ""
+    if flow.destination in text.split():
+        return f"'{flow.destination}' is no address in a command"
+    if unknown := own_program.find_unknown(text):
+        return f"'{{{unknown}}}' is no value of a run"
+    if flow.source != flow.destination and (own := next((one for one in LOOPBACK if one in text), None)):
+        return f"'{own}' is '{_node(flow)}' itself"
+    known = flow.server_addresses if isinstance(flow, AddressedFlow) else _ADDRESS.findall(text)
+    other = next((one for one in _ADDRESS.findall(text) if one not in known), None)
+    return f"{other} is no address of '{flow.destination}'" if other else ""
 
 
 def _explain_refused(flow: Flow, outputs: Outputs) -> str:
-    """Return what may be wrong if the command printed that its connection was refused or a name is no address, else
-    nothing.
-    """
+    """Return what may be wrong if the command printed that it could not connect, else nothing."""
     printed = outputs.log(flow.name, "err").strip() or outputs.log(flow.name, "out").strip()
     words = _words(flow, "command")
-    is_named = flow.destination in words and not any("{destination}" in word for word in words)
-    if is_named and _NO_ADDRESS.search(printed[-500:]):
-        return f"; '{flow.destination}' is no address in a command: write '{{destination}}'"
+    if _NO_ADDRESS.search(printed[-500:]) and (advice := _doubt_address(flow, words)):
+        return f"; {advice}: write '{{destination}}'"
     if "refused" not in printed[-500:].lower():
         return ""
     if "server" not in flow.options:

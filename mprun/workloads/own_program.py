@@ -189,6 +189,11 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool) -> str | None
     return None
 
 
+def find_unknown(text: str) -> str | None:
+    """Return the first placeholder in a command that no value replaces."""
+    return next((name for name in _PLACEHOLDER.findall(text) if name not in PLACEHOLDERS), None)
+
+
 def prepare(
     flow: Flow, build: Sequence[str], known: Mapping[str, str], environment: Mapping[str, str]
 ) -> Iterator[Process]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -106,7 +107,7 @@ def read_own(flow: Flow, outputs: Outputs) -> OwnResults:
                 read[position] = _texts_of(flow, entry, outputs)
             results.values[entry["name"]] = _read_value(entry, read[position], results.warnings)
         except _NotFound as error:
-            results.errors.append(str(error))
+            results.errors.append(f"{error}{_look_elsewhere(flow, entry, outputs)}")
     span = outputs.span(flow.name)
     origins_ns = {
         "start": span[0] - outputs.zero_ns if span else 0,
@@ -242,6 +243,20 @@ def _texts_of(flow: Flow, entry: ResultEntry, outputs: Outputs) -> Mapping[str, 
     name = f"{flow.name}.server" if entry.get("of") == "server" else flow.name
     error = f"the standard error of the {entry.get('of', 'command')}"
     return {_tell_position(entry): outputs.log(name), error: outputs.log(name, "err")}
+
+
+def _look_elsewhere(flow: Flow, entry: ResultEntry, outputs: Outputs) -> str:
+    """Return that the output of the entry's other program has what an entry did not find; empty if it does not."""
+    if "file" in entry or "server" not in flow.options:
+        return ""
+    other = "command" if entry.get("of") == "server" else "server"
+    own, others = (_texts_of(flow, {**entry, "of": of}, outputs) for of in (entry.get("of"), other))
+    with contextlib.suppress(_NotFound):
+        has_own, has_other = (any(True for text in one.values() for _ in _find(entry, text)) for one in (own, others))
+        if has_other and not has_own:
+            remedy = "write 'of: server'" if other == "server" else "remove 'of: server'"
+            return f": {OF_OUTPUT} {other} has it: {remedy}"
+    return ""
 
 
 def _file(entry: ResultEntry, outputs: Outputs) -> str:

@@ -400,6 +400,43 @@ def test_a_refused_connection_of_a_failed_program_is_explained(server: str, list
 
 
 @pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["client", "10.0.9.9", "{port}"], "; 10.0.9.9 is no address of 'server': write '{destination}'"),
+        # the address of the server, and that of another service
+        (["client", "10.1.0.1", "{port}"], ""),
+        (["client", "--dns", "10.0.9.9", "{destination}", "{port}"], ""),
+    ],
+)
+def test_a_wrong_address_of_a_failed_program_is_named(command: list[str], told: str) -> None:
+    options = {"command": command, "server": ["server"], "listens": True}
+    one = flow(tool="exec", options=options, endpoints=FlowEnds("", "10.1.0.1"))
+    record = agent(processes={one.name: Ended(1, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    logs = {"err": "connect: Network is unreachable"}
+    evidence = Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda _, stream: logs.get(stream, ""))
+    (said,) = measure(evidence).summary.errors
+    assert said == f"{one.name}: exec ended with status 1: {logs['err']}{told}"
+
+
+@pytest.mark.parametrize(
+    ("server", "port", "told"),
+    [
+        ("serve 9000", None, ["bulk: both commands name 9000: if the server listens on it, write 'port: 9000'"]),
+        ("serve 9000 {port}", None, []),
+        ("serve 9000", 9000, []),
+        ("serve 30", None, []),
+    ],
+)
+def test_a_server_on_a_port_of_its_own_is_told_how_to_name_it(server: str, port: int | None, told: list[str]) -> None:
+    """The message named three other remedies, none of which let the run pass."""
+    options = {"command": ["sh", "-c", "ask 9000"], "server": ["sh", "-c", server], "listens": True}
+    one = replace(flow(tool="exec", options=options), name="bulk", port=port)
+    error = "bulk.server: not ready: nothing listens on its TCP port 5201 after 10 s"
+    evidence = Evidence(replace(INTENT, traffic=(one,)), agent(error=error), Observation(), lambda *_: "")
+    assert measure(evidence).summary.errors == (error, *told)
+
+
+@pytest.mark.parametrize(
     ("printed", "unit", "told"),
     [
         ("3001", "mbit", ["is more than a hundred times what its paths carry: look at its 'unit'"]),

@@ -140,6 +140,35 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
             "address in a command: write '{destination}'",
         ),
         (
+            {"command": ["sh", "-c", "c 127.0.0.1 {port}"], "server": ["s"], "listens": True},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused; '127.0.0.1' is 'client' itself: write "
+            "'{destination}'",
+        ),
+        (
+            {"command": ["sh", "-c", "c {dest} {port} && d"], "server": ["s"], "listens": True},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused; '{dest}' is no value of a run: write "
+            "'{destination}'",
+        ),
+        # the program reads the address from its environment, or asks a server of its own on its host first
+        (
+            {"command": ["sh", "-c", "c $MPRUN_DESTINATION {port} 127.0.0.1"], "server": ["s"], "listens": True},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused; let the server listen on 0.0.0.0, and "
+            "not on 127.0.0.1 only",
+        ),
+        (
+            {"command": ["c", "127.0.0.1", "{destination}", "{port}"], "server": ["s"], "listens": False},
+            {"bulk.err": "connect: Connection refused"},
+            "; the command printed (logs/bulk.err): connect: Connection refused",
+        ),
+        (
+            {"server": ["s"]},
+            {"bulk.server": "Took 5 ms"},
+            ": the output of the server has it: write 'of: server'",
+        ),
+        (
             {"command": ["c", "server", "{destination}", "{port}"], "server": ["s"], "listens": True},
             {"bulk.err": "connect: Connection refused"},
             "; the command printed (logs/bulk.err): connect: Connection refused; let the server listen on 0.0.0.0, and "
@@ -160,6 +189,33 @@ def test_an_output_without_a_metric_is_shown(more: dict[str, Any], printed: dict
     result = tool.parse(flow("exec", metrics=[entry], **more), left)
     error = f"{result.error}{result.hint}"
     assert error == f"metric 'own': no number for 'Took ([0-9]+)' in the output of the command{told}"
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        (
+            {"bulk": "request 0"},
+            "; the server printed nothing: flush its output, as with fflush(stdout) or print(..., flush=True)",
+        ),
+        ({"bulk": "request 0", "bulk.server": "served 3"}, "; the server printed (logs/bulk.server.out): served 3"),
+        (
+            {"bulk.err": "no route", "bulk.server.err": "bind failed"},
+            "; the command printed (logs/bulk.err): no route; the server printed (logs/bulk.server.err): bind failed",
+        ),
+        (
+            {"bulk": "Took 3 ms", "bulk.server": "served 3"},
+            ": the output of the command has it: remove 'of: server'; the server printed (logs/bulk.server.out): "
+            "served 3",
+        ),
+    ],
+)
+def test_the_output_of_a_server_without_a_metric_is_shown(printed: dict[str, str], told: str) -> None:
+    """The output of the command was shown in its place."""
+    entry = MetricEntry.model_validate({"name": "own", "regex": "Took ([0-9]+)", "of": "server"}).plain()
+    left = Left({"bulk": "", **printed}, began_ns=0, ended_ns=10**9)
+    result = tool.parse(flow("exec", metrics=[entry], server=["s"], command=["c", "{port}"]), left)
+    assert result.error == f"metric 'own': no number for 'Took ([0-9]+)' in the output of the server{told}"
 
 
 def test_a_missing_metric_or_table_takes_no_other_with_it() -> None:

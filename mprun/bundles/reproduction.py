@@ -287,7 +287,7 @@ def reproduce(original: Original, how: Reproduction) -> ReproducedRun:
         return done
     how.progress("comparing the files", 1.0, "")
     written = compare_written(source)
-    unproven = [name for name in done.unproven if name not in written.proven]
+    unproven = [name for name in done.unproven if not written.says_of(name)]
     is_other = bool(written.lines) and "mprun" not in done.facts
     return replace(done, written=written, unproven=unproven, closeness="different" if is_other else done.closeness)
 

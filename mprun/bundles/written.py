@@ -46,6 +46,10 @@ class WrittenFiles(Frozen):
     notes: tuple[str, ...] = ()
     proven: frozenset[str] = frozenset()
 
+    def says_of(self, member: str) -> bool:
+        """Return True if a member gives what ran, or belongs to the files that give other runs."""
+        return member in self.proven or (bool(self.lines) and member.startswith("inputs/"))
+
 
 class _Given(Frozen):
     """The values that runs were given by the files or the command line. parameters: with the axes. seed: the first."""

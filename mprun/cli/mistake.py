@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 
-from mprun.cli.completion import complete_parameters
 from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
 
@@ -135,7 +134,7 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     if option.isupper() and option.lower() in known:
         return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
     where = {context.info_name or "", *known} if context else known
-    parameters = _read_parameters(context.command, words) if context and "-p" in known else []
+    parameters = _read_parameters(context.command, words) if context else []
     for asked, value in zip(words, [*words[1:], "VALUE"], strict=False):
         # click reads `-cc` as the options -c and -c
         if len(option) == 2 and asked.startswith(option) and asked[1:] in parameters:
@@ -191,9 +190,11 @@ def _options_of(name: str) -> set[str]:
 
 def _read_parameters(command: click.Command, words: Sequence[str]) -> list[str]:
     """Return the parameters and axes of the files that a command line names, as far as they can be read."""
+    option = next((one for one in command.params if "-p" in one.opts), None)
     with contextlib.suppress(click.UsageError):
         context = command.make_context(command.name, [*words], resilient_parsing=True, ignore_unknown_options=True)
-        return [one.value.removesuffix("=") for one in complete_parameters(context, command.params[0], "")]
+        # those that a shell offers
+        return [one.value.removesuffix("=") for one in option.shell_complete(context, "")] if option else []
     return []
 
 

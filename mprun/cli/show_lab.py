@@ -121,7 +121,7 @@ def _group_complaints(over: Sequence[Done]) -> dict[tuple[str, tuple[str, ...]],
 
 def _say_complaints(done: Done) -> Iterator[str]:
     """Yield what is wrong with a step: its error, or the failures and warnings of its run."""
-    from mprun.reports.metrics import format_bound
+    from mprun.reports.metrics import format_bound, format_judged
 
     if done.summary is None:
         lines = done.error.splitlines()
@@ -138,7 +138,7 @@ def _say_complaints(done: Done) -> Iterator[str]:
         metric = done.summary.metrics.get(verdict.metric)
         if not verdict.held and metric is not None:
             wanted = format_bound(verdict.bounds, metric.unit)
-            yield f"failure: {verdict.metric} is {format_measured(*metric)}; expected: {wanted}"
+            yield f"failure: {verdict.metric} is {format_judged(metric, [verdict])}; expected: {wanted}"
         elif not verdict.held:
             yield f"failure: {verdict.metric} was not measured"
 

@@ -15,8 +15,7 @@ from mprun.model.grouping import gather
 from mprun.model.intent import Intent
 from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
-from mprun.model.units import format_measured
-from mprun.reports.metrics import choose_main, find_repeated, format_bound, list_own
+from mprun.reports.metrics import choose_main, find_repeated, format_bound, format_judged, list_own
 from mprun.safety.text import printable
 from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.tool import OwnedMetrics
@@ -58,7 +57,7 @@ def show_summary(
     width = max((len(name) for name in names), default=0)
     for name in names:
         metric = metrics.get(name)
-        value = format_measured(metric.value, metric.unit) if metric else "not measured"
+        value = format_judged(metric, expected.get(name, ())) if metric else "not measured"
         line = f"  {name:{width}}  {value:>14}"
         unit = metric.unit if metric else SYMBOLS[found[name].unit] if name in found else "1"
         for verdict in expected.get(name, ()):

@@ -11,26 +11,29 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from mprun.model.run_summary import KINDS, Kind
+from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import CellSummary
 from mprun.storage.sweep_directory import SweepDirectory
 
+# The number of cells that a message names.
+MOST_CELLS = 2
 _NUMBER = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w)")
 
 
-def join_texts(runs: Sequence[Sequence[str]]) -> list[tuple[int, str]]:
-    """Return each message with the number of runs that have it, the most frequent first. runs: the messages of each.
+def join_texts(runs: Sequence[Sequence[str]]) -> list[tuple[list[int], str]]:
+    """Return each message with the runs that have it, the most frequent first. runs: the messages of each.
 
     `path0 was full for 12 % of the time` and the same with 31 % give `path0 was full for 12 to 31 % of the time`.
     """
-    owners: dict[tuple[str, ...], set[int]] = {}
+    owners: dict[tuple[str, ...], dict[int, None]] = {}
     numbers: dict[tuple[str, ...], list[list[str]]] = {}
     for n, texts in enumerate(runs):
         for text in texts:
             key = tuple(_NUMBER.split(text))
-            owners.setdefault(key, set()).add(n)
+            owners.setdefault(key, {})[n] = None
             numbers.setdefault(key, []).append(_NUMBER.findall(text))
-    found = [(len(owners[key]), _write(key, numbers[key])) for key in owners]
-    return sorted(found, key=lambda one: -one[0])
+    found = [(list(owners[key]), _write(key, numbers[key])) for key in owners]
+    return sorted(found, key=lambda one: -len(one[0]))
 
 
 def _write(words: Sequence[str], numbers: Sequence[Sequence[str]]) -> str:
@@ -49,6 +52,14 @@ def join_messages(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> dict[K
     """
     if not any(cell.told.of(kind) for cell in cells for kind in KINDS):
         return {kind: [] for kind in KINDS}
-    runs = [kept.summary for kept in sweep.runs()]
-    found = {kind: join_texts([run.messages(kind) for run in runs]) for kind in KINDS}
-    return {kind: [f"{count} of {len(runs)} runs: {text}" for count, text in texts] for kind, texts in found.items()}
+    runs = list(sweep.runs())
+    values = [spell_values(cell.values) for cell in sweep.record.cells]
+
+    def tell(owners: Sequence[int], text: str) -> str:
+        of = list(dict.fromkeys(values[runs[n].cell] for n in owners))
+        more = f" and {len(of) - MOST_CELLS} more cells" if len(of) > MOST_CELLS else ""
+        where = f" ({'; '.join(of[:MOST_CELLS])}{more})" if len(of) < len(values) else ""
+        return f"{len(owners)} of {len(runs)} runs{where}: {text}"
+
+    found = {kind: join_texts([run.summary.messages(kind) for run in runs]) for kind in KINDS}
+    return {kind: [tell(*one) for one in texts] for kind, texts in found.items()}

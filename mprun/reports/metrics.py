@@ -18,7 +18,7 @@ from mprun.workloads import TOOLS
 from mprun.workloads.tool import load
 
 if TYPE_CHECKING:
-    from mprun.model.run_summary import MetricValue
+    from mprun.model.run_summary import ExpectationVerdict, MetricValue
     from mprun.model.spec import Flow
     from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
     from mprun.storage.sweep_directory import ResultDirectory
@@ -32,6 +32,16 @@ def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
     if low is not None and high is not None:
         return f"{format_measured(low, unit)} to {format_measured(high, unit)}"
     return f"≥ {format_measured(low, unit)}" if low is not None else f"≤ {format_measured(high, unit)}"
+
+
+def format_judged(metric: MetricValue, verdicts: Iterable[ExpectationVerdict]) -> str:
+    """Return a measured value as text, with more digits if it would look like a bound that it does not meet."""
+    text = format_measured(metric.value, metric.unit)
+    missed = [bound for one in verdicts if not one.held for bound in (one.minimum, one.maximum, one.equals)]
+    if text not in [format_measured(bound, metric.unit) for bound in missed if bound is not None]:
+        return text
+    unit = text.partition(" ")[2]
+    return f"{metric.value / (factor_of(unit) if unit else 1):.12g} {unit}".rstrip()
 
 
 def list_expectations(cells: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[tuple[CellSummary, CellVerdict]]]]:

@@ -17,7 +17,7 @@ from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
 from mprun.model.spec import Spec
 from mprun.model.units import format_measured
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
-from mprun.reports.metrics import find_repeated, format_bound
+from mprun.reports.metrics import find_repeated, format_bound, format_judged
 from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
@@ -102,7 +102,7 @@ def _verdicts(summary: Summary) -> Iterator[ExpectationRow]:
     for verdict in summary.expectations:
         metric = summary.metrics.get(verdict.metric)
         unit = metric.unit if metric else "1"
-        measured = format_measured(metric.value, unit) if metric else "not measured"
+        measured = format_judged(metric, [verdict]) if metric else "not measured"
         yield ExpectationRow(verdict.metric, format_bound(verdict.bounds, unit), measured, verdict.held)
 
 

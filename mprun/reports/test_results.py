@@ -15,7 +15,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.run_summary import Summary
 from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import SweepSummary
-from mprun.model.units import format_measured
+from mprun.reports.metrics import format_judged
 from mprun.safety.text import printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def checks_of_run(group: str, summary: Summary) -> Iterator[CheckedExpectation]:
     for verdict in summary.expectations:
         found = "not measured"
         if verdict.value is not None:
-            found = f"measured {format_measured(verdict.value, summary.metrics[verdict.metric].unit)}"
+            found = f"measured {format_judged(summary.metrics[verdict.metric], [verdict])}"
         yield CheckedExpectation(group, say_expectation(verdict.bounds), verdict.held, found, verdict.value is None)
 
 

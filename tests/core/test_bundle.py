@@ -341,6 +341,8 @@ def test_written_files_that_give_another_run_are_found(tmp_path: Path) -> None:
         found = compare_written(run)
         assert {*lines} <= {*found.lines}
         assert found.proven == frozenset()
+        # `verify` said of a file at once that it gives other runs, and that nothing is known of it
+        assert [found.says_of(one) for one in (f"inputs/{name}", "figures/a.svg")] == [True, False]
         file.write_text(text + "# another comment\n")
     assert compare_written(run).lines == ()
 
@@ -363,6 +365,7 @@ def test_written_files_that_cannot_be_compiled_are_told(
     change(run.path / "inputs")
     found = compare_written(run)
     assert (found.lines, found.proven) == ((), frozenset())
+    assert not found.says_of("inputs/two.yaml")
     assert found.notes[0].startswith(f"the files in inputs/ were not compared with what ran: {reason}")
 
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 from mprun.cli import group
 from mprun.inputs.loading import load
-from mprun.model.run_summary import MetricValue, Symbol
+from mprun.model.run_summary import ExpectationVerdict, MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
 from mprun.model.sweep_files import RunCounts, Statistic
 from mprun.model.units import format_measured
@@ -30,7 +30,7 @@ from mprun.reports import figure, palette
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series, to_csv
 from mprun.reports.gallery import Gallery
-from mprun.reports.metrics import choose_main, find_repeated, format_mean
+from mprun.reports.metrics import choose_main, find_repeated, format_judged, format_mean
 from mprun.reports.page import ExpectationRow, HistoryPage, Page, Picture, render
 from mprun.reports.run_charts import link_rates_of, marks_of
 from mprun.reports.run_data import AssociationFlow, RunData
@@ -858,3 +858,23 @@ def _report_of(run: Path) -> str:
     made = CliRunner().invoke(group, ["report", run.name], catch_exceptions=False)
     assert made.exit_code == 0, made.output
     return (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "bound", "held", "text"),
+    [
+        (2.738995, "s", 2.739, False, "2.738995 s"),
+        (0.0123454, "s", 0.012345, False, "12.3454 ms"),
+        (36.0001e6, "bit/s", 36e6, False, "36.0001 Mbit/s"),
+        (0.50002, "share", 0.5, False, "50.002 %"),
+        (2.0000001, "1", 2.0, False, "2.0000001"),
+        (2.738995, "s", 2.5, False, "2.739 s"),
+        (2.739, "s", 2.739, True, "2.739 s"),
+    ],
+)
+def test_a_value_that_misses_a_bound_does_not_look_like_it(
+    value: float, unit: Symbol, bound: float, held: bool, text: str
+) -> None:
+    """`2.739 s  ✗ = 2.739 s`."""
+    verdict = ExpectationVerdict("x", minimum=None, maximum=None, equals=bound, value=value, held=held)
+    assert format_judged(MetricValue(value, unit), [verdict]) == text

@@ -19,7 +19,9 @@ _OF_THE_MACHINE = {
 # The command that shows the limit behind an error.
 _LIMITS = {errno.EFBIG: "ulimit -f", errno.EMFILE: "ulimit -n", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "ulimit -v"}
 # The first line of an error of a compiler, a linker, make(1) or pip.
-_OF_A_BUILD = re.compile(r"(^|: )(fatal )?error(\[\w+\])?:|undefined reference|make(\[\d+\])?: \*\*\*", re.IGNORECASE)
+_OF_A_BUILD = re.compile(
+    r"(^|: )(fatal )?error(\[\w+\])?:|undefined reference|\bld: cannot |make(\[\d+\])?: \*\*\*", re.IGNORECASE
+)
 
 
 class MprunError(Exception):

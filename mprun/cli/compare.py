@@ -299,9 +299,11 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
     intervals = [one for one in compared if one.difference is not None and one.tendency != "same"]
     if intervals:
         by_chance = len(intervals) * (1 - confidence)
+        rest = len(shared) - len(intervals)
+        others = f" (others, equal or without an interval: {rest})" if rest else ""
         text = (
             f"▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
-            f"such comparisons {by_chance:.{1 if by_chance >= 0.1 else 2}f} come out ▲ or ▼ by chance alone"
+            f"such comparisons{others} {by_chance:.{1 if by_chance >= 0.1 else 2}f} come out ▲ or ▼ by chance alone"
         )
         click.echo("\n" + prose.wrap(text, "  "))
     elif any(one.tendency == "unknown" and None not in (one.first, one.second) for one in compared):

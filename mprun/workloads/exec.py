@@ -44,6 +44,8 @@ KEY_LOG = "keys.log"
 # The end of what a program prints that connects to a wrong address, or to a name.
 _NO_ADDRESS = re.compile("refused|resol|not known|unreachable|no route|timed out", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?<![\w.])\d+(?:\.\d+){3}(?![\w.])")
+# The number of lines of a program's output in a message.
+MOST_LINES = 5
 # The names by which a host means itself.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -220,13 +222,20 @@ def _tell_printed(flow: Flow, outputs: Outputs, programs: Sequence[str]) -> str:
     for program in dict.fromkeys(("command", *programs)):
         name = f"{flow.name}.server" if program == "server" else flow.name
         streams = ("err", "out") if program in programs else ("err",)
-        found = ((stream, outputs.log(name, stream).strip()[-500:]) for stream in streams)
+        found = ((stream, _end_of(outputs.log(name, stream))) for stream in streams)
         stream, printed = next((one for one in found if one[1]), ("", ""))
         if printed:
-            told += f"; the {program} printed (logs/{name}.{stream}): {printed}"
+            told += f"; the {program} printed (logs/{name}.{stream}):{printed}"
         elif program == "server":
             told += "; the server printed nothing: flush its output, as with fflush(stdout) or print(..., flush=True)"
     return told
+
+
+def _end_of(text: str) -> str:
+    """Return the last lines of a text, to follow a colon. Several lines begin on a line of their own."""
+    lines = text.strip()[-500:].splitlines()[-MOST_LINES:]
+    before = " " if len(lines) == 1 else "\n"
+    return "".join(f"{before}{line}" for line in lines)
 
 
 def _doubt_address(flow: Flow, words: Sequence[str]) -> str:

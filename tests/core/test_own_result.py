@@ -110,6 +110,12 @@ def test_a_missing_metric_is_an_error_with_what_the_program_printed(metric: dict
     [
         ({}, {"bulk": "took 3 ms"}, "; the command printed (logs/bulk.out): took 3 ms"),
         ({}, {}, ""),
+        # the whole output followed the message on its line
+        (
+            {},
+            {"bulk": "".join(f"request {n}\n" for n in range(20))},
+            "; the command printed (logs/bulk.out):\nrequest 15\nrequest 16\nrequest 17\nrequest 18\nrequest 19",
+        ),
         (
             {"command": ["c", "5000"], "server": ["s"]},
             {"bulk.err": "connect: Connection refused"},

@@ -80,6 +80,8 @@ def test_agent_ends_at_once_if_mprun_has_ended(tmp_path: Path, has_ended: bool) 
         (["  CC lib/error.o", "a.c:1:10: fatal error: no.h: No such file", "1 |"], 1),
         (["warning: unused", "error[E0425]: cannot find value `x`", "  --> src/main.rs:2:5"], 1),
         (["a.c:(.text+0x5): undefined reference to `f'", "collect2: error: ld returned 1"], 0),
+        (["a.c:1: warning: unused", "/usr/bin/ld: cannot find -lq: No such file", "collect2: error: ld returned 1"], 1),
+        (["ld: warning: cannot find entry symbol", "a.c:4:9: error: 'x' undeclared"], 1),
         (["ERROR: No matching distribution found", "hint"], 0),
         (["make[1]: *** [all] Error 1"], 0),
         # no errors, though they look like some

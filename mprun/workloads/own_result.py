@@ -291,7 +291,7 @@ def _search(regex: str, text: str) -> Iterator[FoundValue]:
 
 
 def _doubt_numbers(entry: ResultEntry, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the first line with a number that goes on behind the match, and the first with another unit behind it."""
+    """Yield the first line with a number that continues behind the match, and the first with another unit behind it."""
     import polars  # as in _search
 
     regex = _keep_rest(entry["regex"])

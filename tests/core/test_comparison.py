@@ -345,8 +345,8 @@ def test_a_comparison_begins_with_what_the_files_show(tmp_path: Path, capsys: py
     # their number was less than that of the metrics above, without a reason
     equal = ComparedMetric({}, "get.n", "1", 2, 2, (1, 1), None, None)
     show_pair(SidePair(read_operands(sweep, sweep), [*compared, equal], []), show_all=False, confidence=0.99)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "of 2 such comparisons (others, equal or without an interval: 1) 0.02 come out" in printed
+    told = "of 2 such comparisons (others, equal or without an interval: 1) 0.02 come out"
+    assert told in " ".join(capsys.readouterr().out.split())
 
 
 def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:

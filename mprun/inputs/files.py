@@ -15,7 +15,7 @@ from mprun.inputs.reader import FileTree
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
-from mprun.statements.expression import ExpressionError, parse
+from mprun.statements.expression import ExpressionError, UnknownName, parse
 
 
 class FileTrees(Frozen):
@@ -113,7 +113,7 @@ def check_conditions(files: FileTrees, across: Sequence[str]) -> Iterator[InputP
         for conditions in named:
             try:
                 reason = files.matrix.find_cells(conditions, among)
-            except ExpressionError as error:
+            except (ExpressionError, UnknownName) as error:
                 reason = str(error)
             if reason is not None:
                 document.refuse(("expect", n, "holds"), f"'{text}': {reason}")

@@ -27,6 +27,7 @@ from mprun.model.problem import ValuePath, find_nearest, list_names, name_neares
 from mprun.model.scalar import Scalar, name_value, spell_scalar
 from mprun.model.spec import HEADER_BYTES, LinkSpec, Plot
 from mprun.model.units import tell_rounding
+from mprun.statements.evaluation import chooses
 from mprun.statements.expression import Condition
 
 # Axes that are neither a parameter nor a property of a link. They say where a cell runs.
@@ -39,6 +40,11 @@ MOST_AXES = MOST_EXCLUDED = 100
 CellValues = tuple[tuple[str, Scalar], ...]
 # Axes by name, with their values in order.
 _Axes = Mapping[str, tuple[Scalar, ...]]
+# Values for an example of an axis, by the property of a link. Default: shares of the packets.
+_EXAMPLES = {
+    **{"rate": "5mbit, 10mbit", "queue": "50packets, 100packets"},
+    **dict.fromkeys(("delay", "rtt", "jitter"), "10ms, 50ms"),
+}
 
 
 class Matrix(Frozen):
@@ -84,11 +90,11 @@ class Matrix(Frozen):
 
     def find_cells(self, conditions: Sequence[Condition], among: Sequence[CellValues]) -> str | None:
         """Return the reason why no cell has these values; None if one has. Raises ExpressionError for no number."""
-        if any(all(one.chooses(spell_scalar(dict(row)[one.key])) for one in conditions) for row in among):
+        if any(all(chooses(one, spell_scalar(dict(row)[one.key])) for one in conditions) for row in among):
             return None
         for one in conditions:
             known = dict.fromkeys(spell_scalar(dict(row)[one.key]) for row in among)
-            if not any(map(one.chooses, known)):
+            if not any(chooses(one, text) for text in known):
                 return f"axis '{one.key}' has no value '{one.wanted}'{name_nearest(one.wanted, list(known), 'it has')}"
         return "no cell has all of these values"
 
@@ -235,6 +241,8 @@ def _read_axis(
 ) -> tuple[Scalar, ...] | None:
     """Return the values of an axis; None after a problem."""
     before = len(document.problems)
+    prop = name.rpartition(".")[2]
+    example = _EXAMPLES.get(prop, "0.1%, 1%") if prop in PROPERTIES and name not in parameters else "1, 2"
     if isinstance(value, dict) and {*value} & {*PROPERTIES}:
         lines = " and ".join(f"'{name}.{prop}: ...'" for prop in value)
         document.refuse(position, f"has properties of a link below it: write {lines}")
@@ -252,10 +260,12 @@ def _read_axis(
     elif isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
         values = tuple(value)
     elif value == []:
-        document.refuse(position, f"is an empty list, so that no cell is left: write '{name}: [1, 2]', or remove it")
+        document.refuse(
+            position, f"is an empty list, so that no cell is left: write '{name}: [{example}]', or remove it"
+        )
     else:
         given = value if isinstance(value, list) else str(value or "").split("..")
-        listed = ", ".join(str(one) for one in given if one and isinstance(one, str | int | float)) or "1, 2"
+        listed = ", ".join(str(one) for one in given if one and isinstance(one, str | int | float)) or example
         what = "must be a list of texts and numbers, or a range"
         document.refuse(position, f"{what}: write '{name}: [{listed}]' or {{from, to, steps}}")
     if any("{{" in str(one) for one in values):

@@ -30,7 +30,7 @@ from mprun.model.sweep_files import (
     Statistic,
     SweepCell,
 )
-from mprun.statements.evaluation import evaluate
+from mprun.statements.evaluation import chooses, evaluate
 from mprun.statements.expression import ExpressionError, Reference, UnknownName, Value, parse, refuse_conditions
 from mprun.workloads.tool import percentile
 
@@ -171,7 +171,7 @@ def _choose_cells(reference: Reference, cells: Sequence[SweepCell]) -> list[int]
     return [
         n
         for n, one in enumerate(cells)
-        if all(condition.chooses(spell_scalar(one.values.get(condition.key))) for condition in conditions)
+        if all(chooses(condition, spell_scalar(one.values.get(condition.key))) for condition in conditions)
     ]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ from mprun.model.metric import UNITS
 from mprun.model.problem import name_nearest
 from mprun.model.sweep_files import SweepCell
 from mprun.statements.claim import Claim, column_unit, refuse_stray, split_table
-from mprun.statements.evaluation import Evaluation, evaluate
+from mprun.statements.evaluation import Evaluation, check, evaluate
 from mprun.statements.expression import (
     ComparisonChain,
     Condition,
@@ -25,6 +26,7 @@ from mprun.statements.expression import (
     SyntaxNode,
     UnknownName,
     Value,
+    parse,
     parse_amount,
     references_of,
 )
@@ -171,6 +173,7 @@ def _test(condition: Condition) -> Callable[[Any], bool]:
 
         return is_equal
     low, high = _amount(condition.value), _amount(condition.until)
+    check(parse(condition.spell()), lambda _: Value((math.nan,), column_unit(condition.key)[0]))
     return lambda value: value is not None and low <= _scaled(condition.key, value) < high
 
 

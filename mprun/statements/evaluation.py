@@ -17,7 +17,17 @@ from itertools import pairwise
 from mprun.model.frozen import Frozen
 from mprun.model.metric import Metric, Unit
 from mprun.statements import expression as syntax
-from mprun.statements.expression import Expression, ExpressionError, Reference, SyntaxNode, UnknownName, Value
+from mprun.statements.expression import (
+    Condition,
+    Expression,
+    ExpressionError,
+    Reference,
+    SyntaxNode,
+    UnknownName,
+    Value,
+    parse,
+    parse_amount,
+)
 
 Resolve = Callable[[Reference], Value]
 
@@ -33,6 +43,8 @@ _DIMENSIONS: dict[Unit, _Dimension] = {
 }
 _NOUNS: dict[_Dimension, str] = {(1, -1): "a rate", (0, 1): "a time", (1, 0): "a size", (0, 0): "a number"}
 _EXAMPLES: dict[_Dimension, str] = {(1, -1): "36mbit", (0, 1): "20ms", (1, 0): "10kb"}
+# The operations that change a value by another one, each with its sign and its factor.
+_CHANGES = {"added to": ("+", 1), "taken from": ("-", -1)}
 _BITS_PER_BYTE = 8
 # A minus that is read as a part of a name.
 _MINUS = re.compile(r"-\d|\.\w+-\w+[.\[]")
@@ -87,6 +99,16 @@ def compute(expression: Expression, resolve: Resolve) -> Value:
         what = f"is {_say(number.dimension)}, which no unit has: write a rate, a time, a size or a number"
         raise ExpressionError(expression.text, 0, len(expression.text), what)
     return Value((number.amount / _scale(number.dimension),), number.unit)
+
+
+def chooses(condition: Condition, text: str) -> bool:
+    """Check whether a condition wants the value of an axis, as files spell it.
+
+    Raises ExpressionError for a range of numbers of another kind, UnknownName for a range without an end.
+    """
+    if condition.until is None:
+        return text == condition.value
+    return evaluate(parse(condition.spell()), lambda _: parse_amount(text)).is_true
 
 
 def check(expression: Expression, find: Callable[[Reference], Metric | Value]) -> None:
@@ -144,7 +166,7 @@ class _Evaluation:
         self, word: str, left: tuple[SyntaxNode, _Number], right: tuple[SyntaxNode, _Number]
     ) -> tuple[bool, float]:
         (left_node, one), (right_node, other) = left, right
-        self._agree(right_node, one, other, "compared with")
+        self._agree(left, right, "compared with")
         for (node, bare), (_, share) in ((left, right), (right, left)):
             is_large = bare.amount >= LEAST_ODD or (share.is_part and bare.amount > 1)
             if is_large and bare.unit == "count" and share.unit == "ratio" and isinstance(node, syntax.Literal):
@@ -157,13 +179,22 @@ class _Evaluation:
         self.comparisons.append(Comparison(texts[0], word, texts[1], told[0], told[1], unit, is_true))
         return is_true, _margin_of(word, *amounts)
 
-    def _agree(self, node: SyntaxNode, one: _Number, other: _Number, what: str) -> None:
+    def _agree(self, left: tuple[SyntaxNode, _Number], right: tuple[SyntaxNode, _Number], what: str) -> None:
+        (_, one), (node, other) = left, right
         if one.dimension == other.dimension:
             return
         message = f"{_say(one.dimension)} cannot be {what} {_say(other.dimension)}"
-        bare = (0, 0) in (one.dimension, other.dimension)
-        wanted = _EXAMPLES.get(one.dimension if other.dimension == (0, 0) else other.dimension)
-        raise self._error(node, f"{message}: give the number a unit, as in '{wanted}'" if bare and wanted else message)
+        (bare_node, bare), (sized_node, sized) = (right, left) if other.dimension == (0, 0) else (left, right)
+        is_written = not syntax.references_of(bare_node)
+        if what in _CHANGES and node is bare_node and isinstance(node, syntax.Literal) and bare.unit == "ratio":
+            sign, factor = _CHANGES[what]
+            text = self._text[node.start : node.end]
+            message += f": write '* {1 + factor * bare.amount:g}' in place of '{sign} {text}'"
+        elif bare.dimension == (0, 0) and is_written and sized.dimension in _EXAMPLES:
+            message += f": give the number a unit, as in '{_EXAMPLES[sized.dimension]}'"
+        elif bare.dimension == (0, 0) and isinstance(sized_node, syntax.Literal):
+            message += ", as a ratio or a count has no unit: write a bare number"
+        raise self._error(node, message)
 
     def number(self, node: SyntaxNode) -> _Number:
         """Return the value of a node. Raises ExpressionError."""
@@ -195,7 +226,7 @@ class _Evaluation:
         left, right = self.number(node.left), self.number(node.right)
         a, b = left.amount, right.amount
         if node.operator in "+-":
-            self._agree(node.right, left, right, "added to" if node.operator == "+" else "taken from")
+            self._agree((node.left, left), (node.right, right), "added to" if node.operator == "+" else "taken from")
             return _Number((a + b if node.operator == "+" else a - b,), left.dimension, _shared_unit(left, right))
         sign = 1 if node.operator == "*" else -1
         if sign < 0 and b == 0:
@@ -207,7 +238,7 @@ class _Evaluation:
     def _call(self, node: syntax.Call) -> _Number:
         numbers = [self.number(argument) for argument in node.arguments]
         for argument, number in zip(node.arguments[1:], numbers[1:], strict=True):
-            self._agree(argument, numbers[0], number, "put beside")
+            self._agree((node.arguments[0], numbers[0]), (argument, number), "put beside")
         amounts = [amount for number in numbers for amount in number.amounts]
         return _Number((syntax.FUNCTIONS[node.function](amounts),), numbers[0].dimension, numbers[0].unit)
 

@@ -9,6 +9,7 @@ the value.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import re
@@ -36,6 +37,8 @@ _CONDITION = re.compile(
 # A condition without brackets.
 _ALONE = re.compile(r"\s*(?P<key>[A-Za-z_][A-Za-z0-9_.-]*)\s*(?P<sign>!=|==?)(?P<value>[^=<>].*)")
 _WORDS = ("and", "or", "not")
+# The letter that people write for a product.
+_TIMES = "x"
 _CONDITIONAL = re.compile(r"(?<![\w.])(?:if|then|when|implies)(?![\w.=(-])")
 _UNIT = re.compile("[A-Za-z%][A-Za-z/%]*")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+) +\Z")
@@ -84,11 +87,19 @@ class Condition(Frozen):
         """The value or the range, as in the text."""
         return self.value if self.until is None else f"{self.value}..{self.until}"
 
-    def chooses(self, text: str) -> bool:
-        """Check whether the value of an axis is wanted, as files spell it. Raises ExpressionError for no number."""
-        if self.until is None:
-            return text == self.value
-        return parse_amount(self.value).amount <= parse_amount(text).amount < parse_amount(self.until).amount
+    def spell(self) -> str:
+        """Return the condition on a number as a statement. Raises UnknownName for a range without an end."""
+        key, value, until = self.key, self.value, self.until
+        if "" in (value, until):
+            raise UnknownName("the range lacks an end: write both")
+        with contextlib.suppress(ExpressionError):
+            first, last = parse_amount(value), parse_amount(until or value)
+            if first.unit == last.unit and first.amount > last.amount:
+                raise UnknownName(f"the range ends before it begins: write {key}={until}..{value}")
+        if until is not None and value == "0":
+            # zero is the same in every unit
+            value += until.lstrip("0123456789.")
+        return f"{key} == {value}" if until is None else f"{value} <= {key} and {key} < {until}"
 
 
 class Segment(Frozen):
@@ -310,6 +321,8 @@ class _Parser:
             number = _NUMBER_BEFORE.search(self._text, 0, token.start) if token.text.isalpha() else None
             if number and is_name:
                 raise self._error(token, f"an operator is missing: write '{number[1]} * {token.text}...' for a product")
+            if number and token.text == _TIMES:
+                raise self._error(token, f"is no sign of a statement: write '{number[1]} *' for a product")
             if number:
                 unit = _UNIT.findall(self._text, token.start)[0]
                 message = f"number and unit are one word: write '{number[1]}{unit}'"
@@ -484,5 +497,7 @@ class _Parser:
                 return Literal(token.start, token.end, number * base.units[unit] / size, kind)
         if problem := _find_mistake(token.text.removesuffix(unit), unit):
             raise self._error(token, problem)
+        if unit == _TIMES:
+            raise self._error(token, f"is no product: write '{token.text.removesuffix(unit)} *'")
         known = ", ".join([*units.RATE.units, *units.TIME.units, *units.VOLUME.units, "%", "packets"])
         raise self._error(token, f"no unit '{unit}'; units: {known}")

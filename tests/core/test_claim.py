@@ -27,6 +27,7 @@ TABLES: dict[str, TableColumns] = {
     "pings": {"start_ns": [0, 300_000_000, 2_300_000_000], "rtt_ns": [9_000_000, 11_000_000, 13_000_000]},
     "sockets": {"time_ns": [1, 2], "rtt_us": [5, 10]},
 }
+UNIT = "give the number a unit, as in '20ms'"
 PLACES = "'cells', or the name of a table: write as in 'cells[cc=reno].bulk.goodput' or 'requests[flow=msg].delay_ns'"
 RUNS = {
     "tcp": MeasuredRun({"bulk.goodput": MetricValue(18.9e6, "bit/s")}, lambda name: TABLES.get(name)),
@@ -53,6 +54,7 @@ def verdict(statement: str) -> tuple[str, str]:
         ("tcp.pings[start_ns=0.3s].rtt_ns <= 11ms", "held"),
         ("max(tcp.pings[start_ns=0s..2.3s].rtt_ns) == 11ms", "held"),
         ("max(tcp.pings[rtt_ns=9ms..13ms].rtt_ns) == 11ms", "held"),
+        ("max(tcp.pings[rtt_ns=0..13ms].rtt_ns) == 11ms", "held"),
         ("min(tcp.sockets[rtt_us=5us..1ms].rtt_us) == 5us", "held"),
     ],
 )
@@ -72,6 +74,7 @@ def test_verdict(statement: str, expected: str) -> None:
         ("mptcp[seed=3].bulk.goodput > 1mbit", f"conditions in brackets follow {PLACES}"),
         ("mptcp.requests[flow=msg].delay_ns[sequence=1] > 1ms", f"conditions in brackets follow {PLACES}"),
         ("mptcp.requests[start_ns=a..b].delay_ns > 1ms", "is no number: write one as in '20ms'"),
+        ("mptcp.requests[start_ns=1..5ms].delay_ns > 1ms", f"compared with a time: {UNIT}"),
     ],
 )
 def test_what_cannot_be_decided_is_open(statement: str, reason: str) -> None:

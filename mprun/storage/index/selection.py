@@ -184,7 +184,13 @@ def _filter(text: str, chosen: Sequence[int], source: _Listed) -> tuple[list[int
         # some values are no numbers, with or without a unit
         if condition is not None and None in map(to_value, source.values(condition[0].key).values()):
             return _compare(text, *condition, chosen, source)
-        return _evaluate(parse(_spell(*condition) if condition else text), chosen, source)
+        if condition is not None:
+            one, is_wanted = condition
+            if "" in (one.value, one.until):
+                bound = f"{one.key} >= {one.value}" if one.value else f"{one.key} < {one.until}"
+                raise UnknownName(f"the range lacks an end: write it, or compare, as in '{bound}'")
+            text = one.spell() if is_wanted else f"not ({one.spell()})"
+        return _evaluate(parse(text), chosen, source)
 
 
 def _quote_label(text: str) -> str:
@@ -213,19 +219,6 @@ def _named(text: str) -> Iterator[None]:
             advice = ", and a text of several words in single quotes"
         named = f"--where {error}" if str(error).startswith("'") else f"--where {text}: {error}"
         raise SpecError(named + advice) from None
-
-
-def _spell(condition: Condition, is_wanted: bool) -> str:
-    """Return a condition on numbers as a statement."""
-    key, value, until = condition.key, condition.value, condition.until
-    if "" in (value, until):
-        bound = f"{key} >= {value}" if value else f"{key} < {until}"
-        raise UnknownName(f"the range lacks an end: write it, or compare, as in '{bound}'")
-    with contextlib.suppress(ExpressionError):
-        if until is not None and parse_amount(value).amount > parse_amount(until).amount:
-            raise UnknownName(f"the range ends before it begins: write {key}={until}..{value}")
-    text = f"{key} == {value}" if until is None else f"{value} <= {key} and {key} < {until}"
-    return text if is_wanted else f"not ({text})"
 
 
 def _compare(

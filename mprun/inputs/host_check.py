@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import get_args
 
 from mprun.inputs.cross_check import FEW, check_link, has_chosen, list_mappings
 from mprun.inputs.document import Document
@@ -14,6 +16,7 @@ from mprun.inputs.keys.pairing import find_hosts, spread_hosts
 from mprun.inputs.ways import find_used_links
 from mprun.model import spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER, KERNEL_WIDE
+from mprun.model.discipline import DisciplineName
 from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, pairs_of
 from mprun.model.problem import Notes, ValuePath
 from mprun.safety.text import name_some
@@ -23,6 +26,9 @@ from mprun.workloads.tool import receiver_of
 _CONTROL = "net.ipv4.tcp_congestion_control"
 _OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
 _MANAGER = attrgetter("path_manager")
+# A congestion control of a host that a parameter gives, in the text of the hosts' mapping.
+_CHOSEN_CONTROL = re.compile(rf"{re.escape(_CONTROL)}': [^,}}]*{{{{")
+_QDISC = "net.core.default_qdisc"
 # The protocols whose flows a sysctl acts on, by the beginning of its name. QUIC, and the SCTP of the tool `sctp`, are
 # programs that send over UDP.
 _OF_PROTOCOLS = {
@@ -72,6 +78,11 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
             if name in KERNEL_WIDE and before != value:
                 message = f"is one value for the whole kernel, and '{first}' has {before}: give both the same"
                 notes.refuse(("hosts", host, "sysctl", name), message)
+            if name == _QDISC and not document.tree.is_resolved:
+                discipline = value if value in get_args(DisciplineName) else "fq_codel"
+                write = f"write 'queue: {{discipline: {discipline}}}' at a link, or remove it"
+                message = f"has no effect on links, whose queues the topology sets: {write}"
+                notes.warn(("hosts", host, "sysctl", name), message)
             if name == "net.mptcp.scheduler" and not document.tree.is_resolved:
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"
                 notes.refuse(("hosts", host, "sysctl", name), message)
@@ -92,6 +103,8 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
         if not has_choice:
             _check_control(host, settings, experiment, [flow for _, flow in flows], notes)
             _check_buffers(host, settings, experiment, [flow for _, flow in flows], notes)
+        if not document.tree.is_resolved:
+            _check_control_of_flows(host, settings, flows, document, notes)
         if not settings.congestion:
             continue
         if len(topology.links_at(host)) == 1:
@@ -140,6 +153,31 @@ def _check_control(
     names, sender = name_some([f"'{flow.name}'" for flow in controlled], FEW), min(senders)
     message = f"acts on what '{host}' sends, and '{sender}' sends the data of {names}: write it for '{sender}'"
     notes.warn(("hosts", host, *key), message)
+
+
+def _check_control_of_flows(
+    host: str,
+    settings: spec.HostSpec,
+    flows: Sequence[tuple[int, spec.Flow]],
+    document: Document,
+    notes: Notes,
+) -> None:
+    """Record a congestion control of a host of which all data has another one, by its flows.
+
+    flows: those of this host, each with its number. If a parameter gives a control, other runs may need both.
+    """
+    control = dict(settings.sysctl).get(_CONTROL)
+    controlled = [(n, flow) for n, flow in flows if flow.protocol in ("tcp", "mptcp")]
+    sent = [(n, flow) for n, flow in controlled if receiver_of(flow) != host] or controlled
+    if control is None or not sent or any(flow.congestion in (None, control) for _, flow in sent):
+        return
+    n, flow = sent[0]
+    message = f"conflicts with the sysctl {_CONTROL} of host '{host}'"
+    if has_chosen(document, "congestion") or _CHOSEN_CONTROL.search(str(document.part("hosts"))):
+        message += f": '{flow.congestion}' holds, and '{control}' has no effect; remove one of the two"
+        notes.warn(("traffic", n, "congestion"), message)
+    else:
+        notes.refuse(("traffic", n, "congestion"), f"{message}, '{control}': remove one of the two")
 
 
 def _control_of(settings: spec.HostSpec | None) -> ValuePath | None:

@@ -14,7 +14,7 @@ Each tool is a module with these parts (`tool.Tool` has their types):
 A tool may also have:
 
     TIME_LIMIT   the longest duration of a flow without a `timeout`
-    IS_DOWNLOAD  True if all data goes to the client
+    is_download  Flow -> True if all data goes to the client, False if all data goes to the server
     check_paths  flow, the paths that it may use -> (key of its entry, problem) of each problem
 
 `work` and `parse` are pure: their knowledge of the machine is in `Capabilities`, and their results are values.

@@ -274,6 +274,11 @@ def _read_rows(
 TIME_LIMIT = TimeLimit(60, lambda flow: flow.duration_ns or max(flow.options.get("starts_ns", [0])))
 
 
+def is_download(flow: Flow) -> bool:
+    """Return whether all data goes to the client."""
+    return "request_bytes" in flow.options
+
+
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:
     """Return the receiver, which listens until the end of the run, and the sender with its schedule."""
     shared = {

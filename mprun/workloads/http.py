@@ -7,9 +7,9 @@ from functools import partial
 from typing import Literal
 
 from mprun.workloads import web
-from mprun.workloads.web import IS_DOWNLOAD, METRICS, PORTS, PROGRAMS, TIME_LIMIT, parse
+from mprun.workloads.web import METRICS, PORTS, PROGRAMS, TIME_LIMIT, is_download, parse
 
-__all__ = ["IS_DOWNLOAD", "METRICS", "PORTS", "PROGRAMS", "TIME_LIMIT", "Entry", "parse", "work"]
+__all__ = ["METRICS", "PORTS", "PROGRAMS", "TIME_LIMIT", "Entry", "is_download", "parse", "work"]
 
 
 class Entry(web.WebEntry):

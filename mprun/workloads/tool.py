@@ -119,12 +119,10 @@ def time_limit_of(flow: Flow, otherwise_ns: int = TIMEOUT_NS) -> int:
 
 def receiver_of(flow: Flow) -> str | None:
     """Return the host to which all data of a flow goes; None if both hosts send data, or if it is not known."""
-    options = flow.options
-    if "reverse" not in options and not getattr(tool_of(flow), "IS_DOWNLOAD", False):
+    options, is_download = flow.options, getattr(tool_of(flow), "is_download", None)
+    if ("reverse" not in options and is_download is None) or options.get("bidirectional"):
         return None
-    if options.get("bidirectional"):
-        return None
-    return flow.source if options.get("reverse", True) else flow.destination
+    return flow.source if (is_download(flow) if is_download else options["reverse"]) else flow.destination
 
 
 def transfer_ns(size_bytes: int) -> int:
@@ -300,10 +298,10 @@ class Result(Frozen):
 class Tool(Protocol):
     """The module of a workload; see the package's docstring.
 
-    A module may have two more values and five more functions:
+    A module may have one more value and six more functions:
 
     - `TIME_LIMIT`: the `TimeLimit` of its flows. Without it, each client has the limit of its Process.
-    - `IS_DOWNLOAD`: True if all data goes to the client.
+    - `is_download`: Flow -> True if all data goes to the client, False if all data goes to the server.
     - `commands`: Flow -> lines that a person must allow (--allow-exec). It is for a tool that runs what a file says.
     - `join`: processes of one role and host -> a Process that does the work of all. It is for a tool whose programs can
       serve several flows of a host at once.

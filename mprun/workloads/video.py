@@ -47,7 +47,6 @@ METRICS = {
 PLAYER = ("python3", "-S", "-B", "-m", "mprun.agent.programs.video")
 MOST_CHUNKS, MOST_QUALITIES = 10_000, 30
 # A flow may last ten times as long as the video, plus a minute.
-IS_DOWNLOAD = True
 TIME_LIMIT = TimeLimit(60, lambda flow: 10 * int(flow.options["length_ns"]))
 
 
@@ -110,6 +109,11 @@ class Entry(ServedEntry):
 def programs(flow: Flow) -> Mapping[str, Program]:
     """Return the programs that only a video over QUIC needs."""
     return quic_connection.programs(flow) if flow.protocol == "quic" else {}
+
+
+def is_download(flow: Flow) -> bool:
+    """Return whether all data goes to the client."""
+    return True
 
 
 def work(flow: Flow, ends: Endpoints, capabilities: Capabilities) -> Work:

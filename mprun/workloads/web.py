@@ -104,6 +104,11 @@ class WebEntry(ConnectionEntry):
         return super().options() | {"requests": self._count}
 
 
+def is_download(flow: Flow) -> bool:
+    """Return whether all data goes to the client."""
+    return True
+
+
 def build(flow: Flow, ends: Endpoints, capabilities: Capabilities, secure: bool) -> Work:
     """Return nginx and curl as processes, and for https the preparation that makes the certificate."""
     environment = {**tool.mptcp_environment(flow, capabilities), **(DETERMINISTIC if secure else {})}
@@ -129,7 +134,6 @@ def _in_turn(flow: Flow) -> list[int]:
     return [sizes[n % len(sizes)] for n in range(flow.options["requests"])]
 
 
-IS_DOWNLOAD = True
 TIME_LIMIT = TimeLimit(60, lambda flow: tool.transfer_ns(sum(_in_turn(flow))))
 
 

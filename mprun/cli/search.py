@@ -42,6 +42,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
     """
     from mprun.cli.sweep_work import growing_sweep, start_executor
+    from mprun.engines.trial import refuse_unknown
     from mprun.inputs.loading import load_search
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import find_violation
@@ -52,6 +53,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     output.refuse_existing(target)
     allowed = files.permissions(runs.consent)
     loaded, load_at = load_search(files.topology, files.experiment, files.parameters, files.seed, allowed=allowed)
+    refuse_unknown((loaded, *loaded.ends), "virtual", runs.kernel)
     load_optimiser()
     prose.warn(loaded.warnings)
     search = loaded.spec.experiment.search

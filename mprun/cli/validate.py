@@ -40,7 +40,7 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
             with contextlib.suppress(MachineError):
                 _ask((error.loaded,) if error.loaded else (), files, runs, error.found)
             raise
-        asked = _ask(cells, files, runs)
+        asked = _ask((*cells, *cells[0].ends), files, runs)
     except InputError as error:
         if as_json:
             _print_json(error.found)

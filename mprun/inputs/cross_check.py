@@ -8,6 +8,7 @@ Names are checked on plain values, so that a wrong unit elsewhere hides no other
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
@@ -139,6 +140,8 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
             elif asked.protocols and flow.protocol not in asked.protocols:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
+                if flow.protocol == "sctp" and noun in tool_of(replace(flow, tool="sctp")).METRICS:
+                    hint += ", or 'tool: sctp'" if hint else ": write 'tool: sctp'"
                 if noun == "loss" and "retransmits" in owned.offered(name):
                     hint = f": write '{name}.retransmits', the segments that were sent again, or 'protocol: udp'"
                 notes.refuse(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")

@@ -281,9 +281,10 @@ def _read_across(n: int, text: str, matrix: Mapping[str, Any], owned: OwnedMetri
             bound = write_bound(text)
             if bound and not axes:
                 raise UnknownName(f"is no value of a cell: write '{bound}', which holds for each run")
-            example = (
-                f"'{CELLS}[{axis}=...].{next(iter(owned), 'bulk')}.goodput', or '{bound or 'metric'}' for each run"
-            )
+            flow, _, what = reference.name.partition(".")
+            is_known = metric.find_metric(metric.metrics_of(flow, owned), what) is not None
+            name = reference.name if is_known else f"{next(iter(owned), 'bulk')}.goodput"
+            example = f"'{CELLS}[{axis}=...].{name}', or '{bound or 'metric'}' for each run"
             raise UnknownName(f"is no value of a cell: {lacks}write as in {example}")
         for condition in cells.conditions:
             if condition.key not in axes:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
-from operator import eq
 from pathlib import Path, PurePath
 from typing import Generic, TypeVar, cast
 
@@ -25,7 +24,7 @@ from mprun.inputs.files import FileTrees
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import DEFAULT_SEED
 from mprun.inputs.keys.shape import write_statement
-from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over
+from mprun.inputs.matrix_cells import PLACES, CellValues, check_axes, lay_over, list_axes
 from mprun.inputs.offered_rate import check_bounds, check_rates
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree, read
@@ -56,6 +55,8 @@ class Loaded(Frozen):
     `sources`: all files that were read, files of the topology first.
     `values`: the values of the matrix's axes in this run.
     `parameters`: the value of each parameter of the files and of each axis.
+    `ends`: the runs of its search at points that have each value of each list and both ends of each range, and those of
+    the controls there.
     `words`: the options of a command that reads these files with all their cells.
     `locate`: return the file and the line of a value of the experiment, by its path. `topology` and a link name the
     link's file.
@@ -70,6 +71,7 @@ class Loaded(Frozen):
     words: tuple[str, ...]
     locate: Callable[[ValuePath], tuple[str, int | None]] = field(repr=False, compare=False)
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
+    ends: tuple[Loaded, ...] = field(repr=False, compare=False)
 
     def problem(self, path: ValuePath, message: str) -> InputProblem:
         return InputProblem(*self.locate(path), path, message)
@@ -293,20 +295,28 @@ def _load_first(found: FileTrees, values: CellValues) -> tuple[Loaded, list[Inpu
     warnings = list(files.check_conditions(found, loaded.spec.experiment.across))
     search = loaded.spec.experiment.search
     if search is not None and not found.trees[-1].is_resolved:
-        warnings += _check_search(found, loaded, search)
+        points = [_load_point(found, loaded.values, point, ("search", "vary")) for point in list_ends(search)]
+        controls = {name: list(_load_controls(found, loaded, search, name)) for name in search.controls}
+        warnings += _find_idle_controls(loaded, search, points, controls)
+        loaded = replace(loaded, ends=(*points, *chain.from_iterable(controls.values())))
     return loaded, warnings
 
 
-def _check_search(found: FileTrees, loaded: Loaded, search: Search) -> Iterator[InputProblem]:
-    """Check the ends of a search. Yield a warning for each control that changes nothing at any of them."""
-    points = list(list_ends(search))
-    specs = [_load_point(found, loaded.values, point, ("search", "vary")).spec for point in points]
-    for name, changes in search.controls.items():
-        path = ("search", "control", name)
-        changed = (_load_point(found, loaded.values, control_values(search, name, one), path).spec for one in points)
-        if all(map(eq, changed, specs)) and "kernel" not in changes:
+def _load_controls(found: FileTrees, loaded: Loaded, search: Search, name: str) -> Iterator[Loaded]:
+    """Yield the run of a control at each of the ends of a search."""
+    for point in list_ends(search):
+        yield _load_point(found, loaded.values, control_values(search, name, point), ("search", "control", name))
+
+
+def _find_idle_controls(
+    loaded: Loaded, search: Search, points: Sequence[Loaded], controls: Mapping[str, Sequence[Loaded]]
+) -> Iterator[InputProblem]:
+    """Yield a warning for each control that changes nothing at any of the points."""
+    for name, runs in controls.items():
+        is_equal = all(one.spec == point.spec for one, point in zip(runs, points, strict=True))
+        if is_equal and "kernel" not in search.controls[name]:
             message = "changes nothing: its runs are equal to those that it controls. Give it another value"
-            yield loaded.problem(path, message)
+            yield loaded.problem(("search", "control", name), message)
 
 
 def _load_point(found: FileTrees, values: CellValues, point: Mapping[str, Scalar], position: ValuePath) -> Loaded:
@@ -362,7 +372,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
     locate = partial(_locate, documents, spec)
-    loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed)
+    loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed, ())
     if shown:
         raise InputError(shown, loaded)
     return loaded
@@ -397,12 +407,12 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
     return topology
 
 
-def _list_names(network: Topology, hosts: Sequence[str]) -> dict[ValuePath, Sequence[str]]:
-    """Return the names of hosts and links for examples, see `Document.names`."""
+def _list_names(network: Topology, hosts: Sequence[str], axes: Sequence[str]) -> dict[ValuePath, Sequence[str]]:
+    """Return the names of hosts, links and axes for examples, see `Document.names`."""
     links = network.spec.links if network.spec else ()
     names: dict[ValuePath, Sequence[str]] = {(key,): hosts for key in ("host", "from", "to")}
     names |= {("hosts", host, "link"): [link.name for link in links if host in link.ends] for host in hosts}
-    return {**names, ("link",): [link.name for link in links]}
+    return {**names, ("link",): [link.name for link in links], ("over",): axes}
 
 
 def _read_action(
@@ -413,7 +423,7 @@ def _read_action(
     if values is None:
         return None
     hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
-    document.names = _list_names(network, hosts or ())
+    document.names = _list_names(network, hosts or (), list_axes(document.part("matrix")))
     found = read_experiment(values, document, hosts, seed)
     if network.nodes is not None:
         cross_check.check_references(values, network.nodes, topology_name, document)

@@ -113,10 +113,12 @@ def _read_files(entry: FlowEntry, position: ValuePath, document: Document) -> Fl
         products = {one for place, one in words.items() if place[-2] == "build" and place[-1] != 0}
         if path[-1] == 0 and path[-2] != "build" and word in {*products, *(one.name for one in attached)}:
             document.warn((*position, *path), f"'{word}' is looked for in PATH only: write './{word}'")
-        document.warn_of_hidden((*position, *path), word, [one.name for one in attached], is_built)
+        names = [one.name for one in attached]
         command = [one for place, one in words.items() if place[:-1] == path[:-1]]
-        if warning := doubt_word(command, int(path[-1]), bool(attached)):
+        if warning := doubt_word(command, int(path[-1]), bool(attached), {*names, *products}):
             document.warn((*position, *path), warning)
+        else:
+            document.warn_of_hidden((*position, *path), word, names, is_built)
     entry = entry.with_attachments(attached) if attached else entry
     for field, (name, read) in entry.companions().items():
         companion = document.companion((*position, field), name, read)

@@ -56,8 +56,8 @@ class Entry(own_program.AttachedEntry):
     UNSAID = ("environment", "metrics", "tables")
     ELSEWHERE: ClassVar[Mapping[str, str]] = {
         **own_program.AttachedEntry.ELSEWHERE,
-        "congestion": "is a setting of hosts for own programs: write 'sysctl: {net.ipv4.tcp_congestion_control: bbr}' "
-        "under 'hosts', for the host that sends",
+        "congestion": "is a setting of hosts for own programs: write "
+        "'sysctl: {net.ipv4.tcp_congestion_control: {value}}' under 'hosts', for the host that sends",
     }
     tool: Literal["exec"]
     protocol: Literal["tcp", "mptcp", "udp", "sctp"] = "tcp"

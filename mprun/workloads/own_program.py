@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, Self
 
@@ -27,6 +28,8 @@ _PLACEHOLDER = re.compile(r"(?<![$%{])\{([A-Za-z_]+)\}")
 _VARIABLE = re.compile(r"(?:^|=)\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?(?=/|$)")
 # A word after such a program and such an option is a program of its own.
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby)")
+# A word that needs no quotes in YAML.
+_PLAIN = re.compile(r"[A-Za-z./-][\w./=+-]*")
 _TAKES_SCRIPT = re.compile(r"-[a-z]*[ce]")
 MOST_FILES, MOST_VARIABLES = 50, 100
 
@@ -161,14 +164,18 @@ def tell_commands(*commands: tuple[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(f"{host}: {shlex.join(words)}" for host, words in commands if words)
 
 
-def doubt_word(words: Sequence[str], number: int, has_files: bool) -> str | None:
+def doubt_word(words: Sequence[str], number: int, has_files: bool, names: Collection[str]) -> str | None:
     """Return the warning about a word of a command: a sign of a shell, or a placeholder that no value replaces.
 
+    names: of files and products, which may have blanks.
     A word with blanks, or a script, is a program of its own, in which braces have other meanings.
     """
     word = words[number]
-    if len(words) == 1 and len(parts := word.split()) > 1 and parts[1][0] in "-{":
-        return f"'{word}' is one word, and so the name of a program: write '[{', '.join(parts)}]'"
+    is_name = word.startswith("/") or word.removeprefix("./") in names
+    if len(words) == 1 and len(parts := word.split()) > 1 and (parts[1][0] in "-{" or not is_name):
+        listed = ", ".join(part if _PLAIN.fullmatch(part) else json.dumps(part) for part in parts)
+        write = listed if {*parts}.isdisjoint(_SHELL_SIGNS) else f"sh, -c, {json.dumps(word)}"
+        return f"'{word}' is one word, and so the name of a program: write '[{write}]'"
     is_script = number and _INTERPRETER.fullmatch(words[0]) and _TAKES_SCRIPT.fullmatch(words[number - 1])
     if is_script or any(letter.isspace() for letter in word):
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from mprun.inputs.keys.field import parsed
 from mprun.inputs.keys.file_model import KeyProblem
@@ -19,7 +19,7 @@ from mprun.model.frozen import Frozen
 from mprun.model.metric import OF_HANDOVER, OF_PATHS, Metric, Metrics, less
 from mprun.model.path import NamedPath
 from mprun.model.plan import Process, Ready
-from mprun.model.problem import tell_unknown
+from mprun.model.problem import name_nearest, tell_unknown
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_MS
 from mprun.workloads import certificate, tool
@@ -182,8 +182,9 @@ SCHEDULER = Field(
     "`multipath`. Default: lowest-rtt.",
 )
 NO_CHOICE = "has nothing to choose from on one path: write 'multipath: true'"
-# The congestion controls of all libraries.
-QuicCongestion = Literal["cubic", "reno", "bbr", "bbr3", "copa"]
+# The congestion controls of all libraries. `find_stack_problems` refuses what a library does not have.
+_CONTROLS = ["cubic", "reno", "bbr", "bbr3", "copa"]
+QuicCongestion = Annotated[str, WithJsonSchema({"type": "string", "enum": _CONTROLS})]
 StackName = Literal["tquic", "noq", "aioquic"]
 MultipathStackName = Literal["tquic", "noq"]
 # The case `keyupdate` updates its keys when this much of the answers has arrived (`built/exchange/src/lib.rs`).
@@ -221,8 +222,8 @@ def find_stack_problems(
     """Yield the problems of keys that the stack of this name does not have."""
     stack = STACKS[name or DEFAULT_STACK]
     if congestion is not None and congestion not in stack.congestion:
-        known = ", ".join(stack.congestion)
-        yield "congestion", f"the stack {name or DEFAULT_STACK} has no '{congestion}': write one of {known}"
+        hint = name_nearest(congestion, stack.congestion, "write one of")
+        yield "congestion", f"the stack {name or DEFAULT_STACK} has no '{congestion}'{hint}"
     if multipath and not stack.parameter:
         yield "multipath", f"the stack {name} has one path only: write 'stack: tquic' or 'stack: noq'"
     declaring = {end for end, policy in (schedulers or {}).items() if _number(policy, "backup") is not None}

@@ -158,6 +158,25 @@ def test_a_kernel_is_asked_for_what_is_sound(tmp_path: Path, monkeypatch: pytest
     assert "xp.yaml:11: scheduler: no scheduler 'nope'" in text
 
 
+@pytest.mark.parametrize("command", ["validate", "search"])
+def test_a_kernel_is_asked_for_all_values_of_a_search(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with a control that no kernel has counted as a violation. The kernel's answer is made here."""
+
+    def refuse(cells: tuple[Loaded, ...], *_: object, **__: object) -> list[str]:
+        asked = {str(flow.congestion) for cell in cells for flow in cell.spec.experiment.traffic}
+        raise InputError([InputProblem("xp.yaml", 3, ("traffic",), f"asked for {' '.join(sorted(asked))}")])
+
+    monkeypatch.chdir(tmp_path)
+    call(["new", "."])
+    flow = '{name: bulk, tool: iperf3, from: client, to: server, duration: 2s, congestion: "{{ cc }}"}'
+    search = "{vary: {cc: [cubic, bbr3]}, violate: bulk.goodput > 1mbit, control: {old: {cc: cdg}}}"
+    Path("xp.yaml").write_text(f"version: 1\nparams: {{cc: cubic}}\ntraffic: [{flow}]\nsearch: {search}\n")
+    monkeypatch.setattr(trial, "refuse_unknown", refuse)
+    assert call([command, "-t", "topo", "-x", "xp"]) == (2, "xp.yaml:3: traffic: asked for bbr3 cdg cubic\n")
+
+
 def test_no_text_misleads() -> None:
     grades = Counter(entry["grade"] for entry in STATED)
     assert set(grades) == {"A", "B"}

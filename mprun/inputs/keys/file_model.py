@@ -352,6 +352,9 @@ def _advise_shape(
 ) -> str | None:
     """Return the advice for a value in place of a list or a mapping; None without any."""
     key = _key_of(path)
+    if key == "plots" and isinstance(value, str) and "." in value and (axis := suggest(("over",), None)):
+        entry = f"{{metric: {value}, over: {axis}}}"
+        return f"write '{entry if path[-1] != key else f'[{entry}]'}'"
     field = fields_of(owner).get(key) if path and path[-1] == key else None
     example = _fit(field.examples[0] if field and field.examples else _example_of(wanted), path, suggest)
     below = _bare(get_args(wanted)[-1]) if get_args(wanted) else None
@@ -419,7 +422,8 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
     """Return the message of a key that a mapping does not have. below: the value of the key."""
     key, known = str(path[-1]), [*fields_of(owner), *(owner.READ_BEFORE if owner else ())]
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
-        return f"'{key}' {where}"
+        given = below if isinstance(below, str | int) else "..."
+        return f"'{key}' {where.replace('{value}', str(given))}"
     # a no-break space of a web page is no space of YAML
     name, value = (re.split("[:=]", key.replace("\u00a0", " "), maxsplit=1) + [""])[:2]
     name, value = name.strip(), value.strip()

@@ -37,7 +37,7 @@ class RangeEntry(FileModel):
         """The values of the range. Raises a ValidationError."""
         if (self.step is None) == (self.steps is None):
             what = "is missing" if self.step is None else "conflicts with 'step'"
-            raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values) or 'step: 10mbit'"}, self)
+            raise refuse({("steps",): f"{what}: write 'steps: 5' (how many values){self._write_step()}"}, self)
         if self.scale == "log" and self.step is not None:
             raise refuse({("step",): "is for a linear scale: write 'steps', how many values"}, self)
         (first, unit), (last, other) = self._read("first", "from"), self._read("last", "to")
@@ -53,6 +53,15 @@ class RangeEntry(FileModel):
         if len({*numbers}) < len(numbers):
             raise refuse({("steps",): "makes equal values, as they are rounded: write fewer steps"}, self)
         return tuple(spell_number(number, unit) for number in numbers)
+
+    def _write_step(self) -> str:
+        """Return the advice to write a step that leads from one end to the other; empty if none does."""
+        ends = split_number(self.first), split_number(self.last)
+        if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1] or self.scale == "log":
+            return ""
+        gap, half = (abs(ends[1][0] - ends[0][0]) / count for count in (1, 2))
+        step = half if half == int(half) else gap
+        return f" or 'step: {spell_number(step, ends[0][1])}'" if step else ""
 
     def _step(self, first: Decimal, last: Decimal, unit: str) -> Iterator[Decimal]:
         step, other = self._read("step", "step")

@@ -336,7 +336,8 @@ def _check(
     if not isinstance(parameters, Mapping):
         raise SpecError(f"parameters: a {type(parameters).__name__} has no names: write {{'cc': 'reno'}}")
     if seed is not None and not _is_whole(seed, 0):
-        raise SpecError(f"seed: {seed!r} is no whole number from 0 on: write seed=1")
+        meant = int(seed) if isinstance(seed, str) and seed.isdecimal() else 1
+        raise SpecError(f"seed: {seed!r} is no whole number from 0 on: write seed={meant}")
     if engine not in ENGINE_CHOICES:
         raise SpecError(tell_unknown("engine", engine, ENGINE_CHOICES))
     for name, value in parameters.items():

@@ -124,6 +124,15 @@ class Document:
         """Return the value of a key of the file, before any parameter is filled in. None if it does not exist."""
         return (self._expand(key.__eq__, None) or {}).get(key)
 
+    def written(self, path: ValuePath) -> object:
+        """Return the value at a path, before any parameter is filled in. None if it does not exist."""
+        value: object = self.part(str(path[0])) if path else None
+        for key in path[1:]:
+            if isinstance(value, list):
+                value = dict(enumerate(value))
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
     def refuse(self, path: ValuePath, message: str) -> None:
         """Record a problem at a path, unless the path has one already, as further ones mostly follow from the first.
 

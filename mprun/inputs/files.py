@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,10 +13,14 @@ from mprun.inputs.keys.field import SEED
 from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix, tell_no_parameter
 from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree
+from mprun.inputs.template import advise_product
 from mprun.model.frozen import Frozen
 from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
 from mprun.statements.expression import ExpressionError, UnknownName, parse
+
+# The beginning of a message about a text in place of a number with a unit.
+_NO_NUMBER = re.compile(r"(?:cannot be rendered: )?'[^']+' is no")
 
 
 class FileTrees(Frozen):
@@ -171,6 +176,8 @@ def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProbl
     for problem in document.problems:
         if document.tree.replaced and problem.message.startswith(("no flow ", "names no tool")):
             problem = replace(problem, message=f"{problem.message}; {document.tree.replaced}")
+        if _NO_NUMBER.match(problem.message) and (template := advise_product(document.written(problem.path))):
+            problem = replace(problem, message=f"{problem.message.rpartition(': ')[0]}: write '\"{template}\"'")
         given = name_givers(problem, document, parameters) or _name_axes(problem, document, files)
         yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
 

@@ -73,7 +73,9 @@ def name_near(origin: Path, name: str) -> str:
     below = [f"{one}/{beside.name}" for one in there if os.path.isfile(folder / one / beside.name)]
     # with its suffix, each name of the same kind would be near
     stems = {Path(one).stem: one for one in there if Path(one).suffix == beside.suffix or not beside.suffix}
+    kinds = {Path(one).suffix: one for one in there if Path(one).stem == beside.stem}
     near = stems.get(find_nearest(beside.stem, [*stems]) or "") or next(iter(below), None)
+    near = near or kinds.get(find_nearest(beside.suffix, [*kinds]) or "")
     return f": did you mean '{Path(name).with_name('-').parent / near}'?" if near else ""
 
 

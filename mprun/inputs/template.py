@@ -32,6 +32,8 @@ MOST_BITS = 4096
 MOST_LEVELS = 50
 
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)( ?[A-Za-z%][A-Za-z/%]*)?")
+# A parameter times a number, inside the braces or behind them.
+_PRODUCT = re.compile(r"\{\{ *(\w+) *(?:\}\} *\* *([0-9.]+)|\* *([0-9.]+) *\}\})")
 
 
 class TemplateProblem(ValueError):
@@ -47,6 +49,12 @@ def multiply(quantity: object, factor: object) -> str:
     product = Product(f"{number.normalize():f}{match[2] or ''}")
     product.quantity = quantity
     return product
+
+
+def advise_product(text: object) -> str | None:
+    """Return the template that people mean by `{{ rate * 0.9 }}` and `{{ rate }} * 0.9`; None for another text."""
+    found = _PRODUCT.fullmatch(str(text).strip())
+    return f"{{{{ {found[1]} | times({found[2] or found[3]}) }}}}" if found else None
 
 
 # Each filter has one value. `round` also has a number of digits, and `times` has a factor.

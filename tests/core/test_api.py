@@ -44,6 +44,7 @@ def test_commands_of_files_need_consent(make: object, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        ({"seed": "3"}, "seed: '3' is no whole number from 0 on: write seed=3"),
         ({"seed": "a"}, "seed: 'a' is no whole number from 0 on: write seed=1"),
         ({"seed": -1}, "seed: -1 is no whole number"),
         ({"seed": True}, "seed: True is no whole number"),

@@ -13,7 +13,8 @@ from mprun.inputs.keys.shape import write_flow
 from mprun.inputs.subnet import check_addresses
 from mprun.inputs.ways import Crossing, find_crossings, has_equal_ways
 from mprun.model import spec
-from mprun.model.path import FlowPaths
+from mprun.model.grouping import gather
+from mprun.model.path import FlowPaths, PathEnd, find_areas
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.units import render_ratio
 from mprun.workloads.tool import receiver_of
@@ -87,6 +88,26 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
             message = f"link '{link.name}' loses {render_ratio(lost, 'people')} of its packets in the long run"
             text = f"{message}: 'r' of 'gemodel' ends the bad state: write a larger 'r'"
             document.warn((*places.get(link.name, _GENERATOR), "loss"), text)
+
+
+def check_dead_ends(known_paths: FlowPaths, places: Mapping[str, ValuePath], document: Document) -> None:
+    """Warn of links of a host with a flow that lead to no other host, if another link leads to the flow's other end."""
+    topology = known_paths.topology
+    beyond: dict[PathEnd, set[str]] = {}
+    for family in spec.FAMILIES:
+        areas = find_areas(topology, family)
+        hosts = gather((area, host) for (host, _), area in areas.items())
+        for end, area in areas.items():
+            beyond.setdefault(end, set()).update(hosts[area])
+    joined = [pair for pair, paths in known_paths.named.items() if paths]
+    for host, peer in {**dict(pair[::-1] for pair in joined), **dict(joined)}.items():
+        for link in topology.links_at(host):
+            if beyond.get((host, link.name)) == {host}:
+                other = link.ends[link.ends[0] == host]
+                message = (
+                    f"link '{link.name}' of '{host}' leads to no other host: join '{other}' to '{peer}', or remove it"
+                )
+                document.warn(places.get(link.name, _GENERATOR), message)
 
 
 def check_directions(

@@ -7,7 +7,7 @@ Nothing is rendered or checked against a model here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mprun.inputs.named_file import find, name_near, refusal, tell_outside, unreadable, warn_of_others
 from mprun.inputs.older.lines import FileRole, is_older
-from mprun.inputs.yaml_tree import MOST_LEVELS, MOST_NODES, clean_keys, parse, problem_at, read_yaml_text
+from mprun.inputs.yaml_tree import MOST_LEVELS, MOST_NODES, clean_keys, join_entries, parse, problem_at, read_yaml_text
 from mprun.model.frozen import Frozen
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem
@@ -24,6 +24,11 @@ from mprun.model.spec import Attachment
 MOST_FILES = 100
 # The properties of a link that limit it. A link without them is as fast as the machine.
 _LIMITS = ("rate", "delay")
+# The keys that say what an entry is of, by the key of lists that files build up together.
+_SUBJECTS = {
+    **{"events": ("link", "host", "address", "trace", "schedule"), "expect": ("metric", "holds")},
+    **{"capture": ("host", "node", "link")},
+}
 # The first line of the files that a run writes.
 RESOLVED = "# As mprun understood it: every default and derived value filled in.\n"
 
@@ -115,7 +120,7 @@ class _Reading:
             line = root.start_mark.line + 1
             found = "a list" if isinstance(root, SequenceNode) else "a single value"
             raise refusal(str(path), f"holds {found}, not keys with values: write 'version: 1' and so on", line)
-        self.problems += clean_keys(root)
+        self.problems += [*clean_keys(root), *join_entries(root)]
         own = [(k, v) for k, v in root.value if k.value not in ("extends", "include")]
         result = MappingNode(root.tag, own, root.start_mark, root.end_mark)
         below: MappingNode | None = None
@@ -197,7 +202,9 @@ class _Reading:
             if old is not None and isinstance(old[1], MappingNode) and isinstance(value, MappingNode):
                 value = self._merge(old[1], value, levels + 1)
             elif old is not None and isinstance(old[1], SequenceNode) and isinstance(value, SequenceNode):
-                self.warnings += _warn_of_replaced(key, old[1], value, self._role == "topology")
+                # the expectations of other flows are others
+                if key.value != "expect" or "traffic" not in {one.value for one, _ in above.value}:
+                    self.warnings += _warn_of_replaced(key, old[1], value, self._role == "topology")
                 if key.value == "traffic" and not levels:
                     self.replaced = f"'traffic' of {key.start_mark.name} replaces that of {old[1].start_mark.name}"
             entries[key.value] = (key, value)
@@ -209,7 +216,8 @@ def _warn_of_replaced(
 ) -> Iterator[InputProblem]:
     """Yield a warning if a list replaces another and has only some of its names, as if both were merged.
 
-    Of lists of links, yield one if an entry lacks the rate or the delay of all others.
+    Of lists of links, yield one if an entry lacks the rate or the delay of all others. Of events, expectations and
+    captures, yield one if none is of what one of the other list is of, as if both were kept.
     """
     listed = ([entry for entry in node.value if isinstance(entry, MappingNode)] for node in (below, above))
     former, new = ([{one.value: value.value for one, value in entry.value} for entry in entries] for entries in listed)
@@ -229,17 +237,29 @@ def _warn_of_replaced(
     names = [[str(entry["name"]) for entry in entries if "name" in entry] for entries in (former, new)]
     lost = [f"'{name}'" for name in names[0] if name not in names[1]]
     # entries that are all as they were are a shorter list, and not one for a merge
-    if (
-        lost
-        and names[1]
-        and {*names[1]} < {*names[0]}
-        and not {*map(_spell, above.value)} <= {*map(_spell, below.value)}
-    ):
+    is_part = {*names[1]} < {*names[0]} and not {*map(_spell, above.value)} <= {*map(_spell, below.value)}
+    if key.value in _SUBJECTS and former and new:
+        subjects = [{_find_subject(entry, _SUBJECTS[key.value]) for entry in node.value} for node in (below, above)]
+        lost, is_part = [], subjects[0].isdisjoint(subjects[1])
+    elif not (lost and names[1]):
+        return
+    if is_part:
+        had, has = len(below.value), len(above.value)
+        without = f", without {', '.join(lost)}" if lost else ""
         message = (
-            f"replaces the {len(below.value)} entries of {base} by {len(above.value)}, without {', '.join(lost)}: "
-            f"write all entries here; if that is meant, write a file that does not build on {base}"
+            f"replaces the {had} {'entry' if had == 1 else 'entries'} of {base} by {has}{without}: write all entries "
+            f"here; if that is meant, write a file that does not build on {base}"
         )
         yield problem_at(key, (key.value,), message)
+
+
+def _find_subject(entry: Node, keys: Sequence[str]) -> frozenset[str]:
+    """Return the values of some keys of an entry, and the keys of its `set`."""
+    pairs = [(key.value, value) for key, value in entry.value] if isinstance(entry, MappingNode) else []
+    changed = [
+        key.value for name, value in pairs if name == "set" and isinstance(value, MappingNode) for key, _ in value.value
+    ]
+    return frozenset([*(f"{name}={_spell(value)}" for name, value in pairs if name in keys), *changed])
 
 
 def _spell(node: Node) -> str:

@@ -40,8 +40,14 @@ _ODD = {
     r"^ *([^\S\n\r\t ])": "the indentation holds U+{:04X}, which is no plain space: replace it by one",
     "^ *([\u2010-\u2015\u2212]) ": "U+{:04X} is a dash of printed text: write '- '",
 }
+# The keys of which an entry of a list needs one, by the key of the list. An entry without them is a part of another.
+_HEADS = {
+    **{"links": {"between"}, "traffic": {"tool"}, "events": {"at"}, "expect": {"metric", "holds"}},
+    **{"capture": {"host", "node"}, "faults": {"node"}},
+}
 # Parts of libyaml's messages, and the remedies.
 _REMEDIES = {
+    "expected '-' indicator": "indent a further key of the entry as the key after its '- '",
     "cannot start any token": "indent with spaces, and quote a value that begins with @, ` or %",
     "block sequence entries are not allowed": "begin the list on a new line, with each '- ' on a line of its own",
     "mapping values are not allowed": "check the indentation, and quote a value that holds ': '",
@@ -244,6 +250,42 @@ def clean_keys(root: Node) -> Iterator[InputProblem]:
     for node, _ in _walk(root):
         if isinstance(node, ScalarNode) and (found := _OBEYED.search(node.value)):
             yield problem_at(node, (), f"holds U+{ord(found[0]):04X}, a control character for terminals: remove it")
+
+
+def join_entries(root: MappingNode) -> Iterator[InputProblem]:
+    """Join the entries of one file's lists that are parts of one entry. Yield a problem for each such entry."""
+    for key, listed in root.value:
+        if not isinstance(listed, SequenceNode) or key.value not in {*_HEADS, "paths"}:
+            continue
+        whole: list[list[Node]] = []
+        for node in listed.value:
+            if whole and _is_rest(key.value, whole[-1], node):
+                whole[-1].append(node)
+            else:
+                whole.append([node])
+        listed.value = []
+        for n, parts in enumerate(whole):
+            first = parts[0]
+            if len(parts) > 1:
+                later = ", ".join(f"'{one.value[0][0].value}'" for one in parts[1:])
+                message = f"is one of {len(parts)} parts of an entry: remove the '- ' before {later}"
+                yield problem_at(first, (key.value, n), message)
+                pairs = [pair for part in parts for pair in part.value]
+                first = MappingNode(first.tag, pairs, first.start_mark, parts[-1].end_mark)
+            listed.value.append(first)
+
+
+def _is_rest(key: str, parts: list[Node], node: Node) -> bool:
+    """Return True if an entry of a list has the keys that the entries before it lack. One of them has one key."""
+    if any(not isinstance(one, MappingNode) or one.flow_style for one in (*parts, node)):
+        return False
+    first, own = {one.value for one, _ in parts[0].value}, {one.value for one, _ in node.value}
+    before = {one.value for part in parts for one, _ in part.value}
+    if not own.isdisjoint(before) or min(len(first), len(own)) != 1:
+        return False
+    if key == "paths":
+        return first == {"name"}
+    return not (_HEADS[key] & first and _HEADS[key] & own)
 
 
 def _find_unquoted(node: Node) -> str:

@@ -7,6 +7,7 @@ An axis is a parameter of the files, a property of a link (`path0.rate`), `kerne
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import product
@@ -18,7 +19,7 @@ from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.experiment import ExperimentFile
 from mprun.inputs.keys.file_model import PREPARED, check, explain, fields_of
-from mprun.inputs.keys.link import DirectionProperties, find_disagreements
+from mprun.inputs.keys.link import DirectionProperties, LinkProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
@@ -264,7 +265,9 @@ def _read_axis(
             position, f"is an empty list, so that no cell is left: write '{name}: [{example}]', or remove it"
         )
     else:
-        given = value if isinstance(value, list) else str(value or "").split("..")
+        # a space may be before a unit
+        between = r"\.\." if re.match("[0-9]", str(value)) else r"\.\.|[ ,]+"
+        given = value if isinstance(value, list) else re.split(between, str(value or ""))
         listed = ", ".join(str(one) for one in given if one and isinstance(one, str | int | float)) or example
         what = "must be a list of texts and numbers, or a range"
         document.refuse(position, f"{what}: write '{name}: [{listed}]' or {{from, to, steps}}")
@@ -292,13 +295,16 @@ def _find_name_problem(name: str, value: object, parameters: Collection[str], do
     owner, dot, prop = name.rpartition(".")
     traffic, delay = document.part("traffic"), f"{owner}{dot}delay"
     flows = [one.get("name") for one in traffic if isinstance(one, dict)] if isinstance(traffic, list) else []
-    if dot and owner in flows:
-        how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' in the flow, and '{prop}: [...]' here"
-        return f"'{owner}' is a flow, and an axis is a parameter or a property of a link: write {how}"
+    settings, place = document.part("hosts"), "in the flow" if owner in flows else "at its place"
+    how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' {place}, and '{prop}: [...]' here"
+    if dot and (owner in flows or (isinstance(settings, dict) and owner in settings)):
+        what = "flow" if owner in flows else "host"
+        return f"'{owner}' is a {what}, and an axis is a parameter or a property of a link: write {how}"
     if prop == "rtt" and name not in parameters and delay in list_axes(document.part("matrix")):
         return f"conflicts with '{delay}': remove one of the two"
+    if dot and prop in fields_of(LinkProperties) and prop not in PROPERTIES:
+        return f"'{prop}' of a link is no axis by itself: write {how}"
     if "." in owner:
-        how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' at its place, and '{prop}: [...]' here"
         return f"'{owner}' is no link, and an axis is a parameter or a property of a link: write {how}"
     if dot and prop not in PROPERTIES:
         return f"a link has no '{prop}'{name_nearest(prop, PROPERTIES, 'it has')}"
@@ -312,6 +318,8 @@ def _find_name_problem(name: str, value: object, parameters: Collection[str], do
             return said
         if name in (*fields_of(ExperimentFile), *PREPARED):
             return "is a key of the experiment: write it outside of 'matrix'"
+        if name in ("topology", "experiment"):
+            return f"no axis is a file: run `mprun sweep` with each {name}, or vary what differs by a parameter"
         if meant := find_nearest(name, (EXCLUDE, ZIP)):
             return f"no parameter '{name}': did you mean '{meant}'?"
         if name in ("seed", "seeds", "run", "runs"):

@@ -283,7 +283,8 @@ _LINK_RATE = replace(RATE, too_small=f"{RATE.too_small}; to carry nothing, write
 
 def parse_link_rate(value: object) -> int:
     """The rate of a link, rounded to one that it can have. Raises QuantityError."""
-    return hold_rate(_LINK_RATE.parse(value))
+    is_zero = value in (0, "0") and value is not False
+    return hold_rate(_LINK_RATE.scale(value, 0, 1, "bit") if is_zero else _LINK_RATE.parse(value))
 
 
 def tell_rounding(value: object) -> str | None:

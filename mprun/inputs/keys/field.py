@@ -23,7 +23,7 @@ from mprun.model.scalar import PRIVATE, name_value
 NAME_PATTERN = "^[a-zA-Z][a-zA-Z0-9_-]{0,31}$"
 MOST_NAME = 32
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*")
-_ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
+ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 JsonSchema = dict[str, Any]
 ParsedT = TypeVar("ParsedT")
@@ -85,11 +85,12 @@ def text_that(
     return parsed(parse, {"type": "string", **schema})
 
 
-def parse_name(value: object) -> str:
+def parse_name(value: object, noun: str = "host or link") -> str:
+    """Return a name. noun: the kinds of what may have the name."""
     if isinstance(value, list):
         raise ValueError("is a list: write one name, and an entry for each other")
-    if isinstance(value, str) and _ADDRESS.fullmatch(value):
-        raise ValueError(f"'{value}' is an address: write the name of its host or link")
+    if isinstance(value, str) and ADDRESS.fullmatch(value):
+        raise ValueError(f"'{value}' is an address: write the name of its {noun}")
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError(
             f"{name_value(value)} cannot be a name, as names stand in commands and file names:"

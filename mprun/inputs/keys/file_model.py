@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from mprun.inputs.keys.field import ADDRESS
 from mprun.inputs.keys.shape import advise_list, advise_mapping, write_entry, write_flow, write_out
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
@@ -364,9 +365,12 @@ def _advise_shape(
         advice = advise_list(key, value, keys)
     else:
         is_of_flow = owner is not None and "tool" in owner.model_fields
+        if key == "congestion" and isinstance(value, str):
+            link = suggest((*path[:-1], "link"), "path0")
+            return f"write 'congestion: {value}' in the flow for all links, or '{key}: {{{link}: {value}}}' for one"
         if whole := write_out("nodes" if path[:-1] == ("nodes",) else key, value, is_of_flow):
             return f"write '{whole}'"
-        advice = advise_mapping(value, _example_of(below))
+        advice = advise_mapping(value, _example_of(below), bool(path) and isinstance(path[-1], int))
     if advice is None and value is False:
         return "remove it"
     written = f"{key}: {write_flow(example)}" if path and path[-1] == key else write_flow(example)
@@ -421,6 +425,11 @@ _SYNONYMS: Mapping[str, Sequence[str]] = {
 def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) -> str:
     """Return the message of a key that a mapping does not have. below: the value of the key."""
     key, known = str(path[-1]), [*fields_of(owner), *(owner.READ_BEFORE if owner else ())]
+    if key == "topology" and isinstance(below, str) and below.endswith((".yaml", ".yml")):
+        return f"an experiment names no topology: write '-t {below}' in the command, and remove this line"
+    of_path = owner.ELSEWHERE.get("path") if owner is not None else None
+    if of_path and (key == "bind" or (key in ("source", "src") and ADDRESS.fullmatch(str(below)))):
+        return f"'{key}' {of_path}"
     if owner is not None and (where := owner.ELSEWHERE.get(key)):
         given = below if isinstance(below, str | int) else "..."
         return f"'{key}' {where.replace('{value}', str(given))}"

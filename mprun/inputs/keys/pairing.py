@@ -28,10 +28,10 @@ def is_pattern(name: str) -> bool:
 
 def _parse_host(value: object) -> str:
     if not isinstance(value, str) or not is_pattern(value):
-        return parse_name(value)
+        return parse_name(value, "host")
     if RANGE in value:
         first, _, last = value.partition(RANGE)
-        return f"{parse_name(first)}{RANGE}{parse_name(last)}"
+        return f"{parse_name(first, 'host')}{RANGE}{parse_name(last, 'host')}"
     if not _PATTERN.fullmatch(value):
         raise ValueError(f"'{value}' is no pattern of names: write one as in 'h*', 'h[0-3]' or 'h0..h4'")
     return value

@@ -22,6 +22,8 @@ _STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9]
 _BOUNDS = {"<": "max", "≤": "max", ">": "min", "≥": "min", "=": "equals"}
 # Words that YAML reads as one text each.
 _WORDS = re.compile(r"[\w./-][\w.:/%=-]*(?:[ ,]+[\w./-][\w.:/%=-]*)*")
+# Two names of nodes, neither of which has a '-'.
+_ENDS = re.compile(r"([A-Za-z]\w*)(?: *<?-+>? *|, *| +| to )([A-Za-z]\w*)")
 _PAIRS = re.compile(r"\w+=[^\s,=]+(?:[ ,]+\w+=[^\s,=]+)*")
 _MOST_EXAMPLE = 60
 
@@ -93,14 +95,21 @@ def advise_list(key: str, value: object, keys: Collection[str]) -> str | None:
         case str() if keys:
             entry = write_out(key, value)
             return entry and f"write '[{entry}]'"
+        case str() if key == "between" and (ends := _ENDS.fullmatch(value)):
+            return f"write 'between: [{ends[1]}, {ends[2]}]'"
         case str() if _WORDS.fullmatch(value):
             return f"write '[{', '.join(re.split('[ ,]+', value))}]'"
     return None
 
 
-def advise_mapping(value: object, example: object) -> str | None:
-    """Return the advice for a list in place of a mapping; None without any. example: a value below the names."""
+def advise_mapping(value: object, example: object, is_entry: bool) -> str | None:
+    """Return the advice for a list in place of a mapping; None without any.
+
+    example: a value below the names. is_entry: the mapping is an entry of a list, and so hardly has a '- ' of its own.
+    """
     first = value[0] if isinstance(value, list) and value else None
+    if is_entry and isinstance(value, list) and value and all(isinstance(one, dict) and len(one) == 1 for one in value):
+        return f"write '{write_flow({name: below for one in value for name, below in one.items()})}'"
     if isinstance(first, dict) and isinstance(first.get("name"), str):
         rest = {key: below for key, below in first.items() if key != "name"}
         return f"write '{first['name']}: {write_flow(rest)}'"

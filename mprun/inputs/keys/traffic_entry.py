@@ -83,6 +83,8 @@ def _parse_start(value: object) -> StartEntry:
             raise
     if "after" not in value:
         raise refuse({("after",): "is missing: name a flow, as in 'start: {after: bulk}', or write 'start: 5s'"}, value)
+    if isinstance(after := value["after"], str) and after[:1].isdigit():
+        raise refuse({("after",): f"names a flow, and '{after}' is none: write 'start: {after}'"}, value)
     return StartEntry.model_validate(value)
 
 

@@ -28,8 +28,8 @@ UNREADABLE = object()
 
 # The largest number of problems of a file that are listed.
 MOST_PROBLEMS = 500
-# The name of a parameter in single braces.
-_BRACED = re.compile(r"\$?\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
+# The name of a parameter in single braces, or after a '$'.
+_BRACED = re.compile(r"\$?\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 ReadT = TypeVar("ReadT")
 
 
@@ -334,8 +334,10 @@ class Document:
         # the words of a command are in a list, and have placeholders in single braces; other texts mean themselves
         may_mean = isinstance(path[-1], str) and not {"environment", "title", "description"} & {*path}
         braced = _BRACED.fullmatch(text) if parameters is not None and may_mean else None
-        if braced and parameters is not None and braced[1] in parameters.values:
-            self.refuse(path, f"'{text}' is not the parameter '{braced[1]}': write '\"{{{{ {braced[1]} }}}}\"'")
+        # a value that is its own key, as in `rate: rate`
+        name = (braced[1] or braced[2]) if braced else text if may_mean and text == path[-1] else None
+        if name and parameters is not None and name in parameters.values:
+            self.refuse(path, f"'{text}' is not the parameter '{name}': write '\"{{{{ {name} }}}}\"'")
             return UNREADABLE
         return read_scalar(text) if node.tag == PLAIN else str(text)
 

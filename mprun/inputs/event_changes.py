@@ -29,6 +29,7 @@ from mprun.model.spec import (
     HEADER_BYTES,
     ONE_BDP,
     AddressChange,
+    Chance,
     Change,
     Direction,
     LinkChange,
@@ -308,8 +309,7 @@ class Timeline:
                     continue
                 at, key = TIME.render(course.begin_ns), "state" if words else course.position[2]
                 what = f"the address of '{track.link}'" if track.host else f"link '{track.link}'"
-                earlier = bisect_left(layers[track], course.begin_ns, key=lambda one: one.at_ns)
-                held = layers[track][earlier - 1].value if earlier else self._before(track)
+                held = self._held(layers, track, course.begin_ns)
                 value = course.steps[0][1]
                 holder = next((one for one in laid if one.begin_ns <= course.begin_ns < (one.end_ns or 0)), None)
                 later = next((one for one in laid if one.begin_ns > course.begin_ns and one.steps[0][1] != value), None)
@@ -320,10 +320,22 @@ class Timeline:
                     reason = f"events[{holder.order[0]}] holds {what} {has} until {until}: write a shorter 'for' there"
                 elif value == held:
                     reason = f"{what} {f'is {words[value]}' if words else 'has these values'} already at {at}"
-                    if words and later is not None:
+                    beside = {
+                        one.field: self._held(layers, one, course.begin_ns) for one in layers if one.link == track.link
+                    }
+                    if value is True and not track.host and beside.get("loss") == Chance(1.0):
+                        reason += ", and loses all packets: write 'set: {loss: 0%}' in place of 'state'"
+                    elif not words and beside.get("is_up") is False:
+                        reason += ", and is down: write 'state: up' in place of 'set'"
+                    elif words and later is not None:
                         reason += f", and events[{later.order[0]}] changes it at {TIME.render(later.begin_ns)}: "
                         reason += "write a time after that, or remove this event"
                 self._document.warn((*course.position[:2], key), f"has no effect: {reason}")
+
+    def _held(self, layers: Mapping[Track, Sequence[PropertyMoment]], track: Track, at_ns: int) -> object:
+        """Return the value of a track before a time."""
+        earlier = bisect_left(layers[track], at_ns, key=lambda one: one.at_ns)
+        return layers[track][earlier - 1].value if earlier else self._before(track)
 
     def _warn_of_ended_traces(self, courses: Mapping[Track, Sequence[PropertyCourse]]) -> None:
         """Warn of permanent changes at once that end a trace, which does not come back."""

@@ -45,7 +45,7 @@ def check_times(
     for n, event in enumerate(events):
         entry = event.entry
         if entry.at >= end_ns:
-            document.refuse(("events", n, "at"), f"is not before {when}: it would have no effect")
+            document.refuse(("events", n, "at"), f"is not before {when}: write an earlier time, or a longer flow")
         elif entry.over is not None and entry.at + entry.over > end_ns:
             reached = TIME.render(entry.at + entry.over)
             document.warn(("events", n, "over"), f"its values are reached only at {reached}, after {when}")

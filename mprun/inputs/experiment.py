@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -33,9 +35,10 @@ from mprun.model.grouping import gather
 from mprun.model.metric import Metric
 from mprun.model.plot_form import SERIES, SeriesTraits
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest, tell_unknown
+from mprun.model.scalar import read_scalar, spell_scalar
 from mprun.model.spec import Expectation, ExperimentSpec, Flow, HostSpec, Mptcp, Plot, Reseed, SeriesName
 from mprun.model.trace_event_name import event_of, is_recorded
-from mprun.model.units import QuantityError
+from mprun.model.units import QuantityError, parse_share
 from mprun.statements.evaluation import check as check_statement
 from mprun.statements.expression import ExpressionError, Reference, UnknownName, refuse_conditions
 from mprun.statements.expression import parse as parse_statement
@@ -49,6 +52,9 @@ _MEANT: Mapping[str, Sequence[str]] = {
     "retransmits": ("resent",),
     "subflows": ("paths",),
 }
+# A value with what it may differ by, and a metric, in place of a bound.
+_AROUND = re.compile(r"(\S.*?) *(?:±|\+/?-) *(\S.*)")
+_METRIC = re.compile(r"[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+")
 # The keys of the experiment that the checks of some keys use.
 _USED: Mapping[str, set[str]] = {
     "expect": {"traffic", "sample", "probe", "matrix"},
@@ -224,7 +230,7 @@ def _expectation(n: int, name: str, entry: ExpectEntry, owned: OwnedMetrics, doc
             text = str(error)
             if isinstance(value, str) and found.unit == "count" and found.is_free:
                 text += f", or write the 'unit' of {name} where it is defined"
-            document.refuse(("expect", n, key), text)
+            document.refuse(("expect", n, key), _explain_bound(found, value) or text)
     minimum, maximum = bounds.get("min"), bounds.get("max")
     if minimum is not None and maximum is not None and minimum > maximum:
         document.refuse(("expect", n, "min"), f"'{entry.min}' is above max, '{entry.max}': swap them")
@@ -243,6 +249,20 @@ def _expectation(n: int, name: str, entry: ExpectEntry, owned: OwnedMetrics, doc
                 message = f"no {name} is {where}, so the bound asks only that a value is measured: write a {other} one"
                 document.warn(("expect", n, key), message)
     return Expectation(name, minimum, maximum, equals)
+
+
+def _explain_bound(found: metric.Metric, value: object) -> str | None:
+    """Return the message of a text that is a range or a metric in place of a bound; None for another value."""
+    if (around := _AROUND.fullmatch(str(value))) is None:
+        is_metric = _METRIC.fullmatch(str(value))
+        compares = "write a value; in a sweep, 'holds' compares cells, as in 'cells[cc=cubic].bulk.goodput > ...'"
+        return f"'{value}' is a metric, and no bound: {compares}" if is_metric else None
+    with suppress(QuantityError):
+        middle = metric.parse_bound(found, read_scalar(around[1]))
+        by = middle * parse_share(around[2]) if "%" in around[2] else metric.parse_bound(found, read_scalar(around[2]))
+        low, high = (spell_scalar(metric.render_bound(found.unit, bound)) for bound in (middle - by, middle + by))
+        return f"'{value}' is a range: write 'min: {low}, max: {high}'"
+    return None
 
 
 def _refuse_contradictions(expectations: Mapping[int, Expectation], document: Document) -> None:

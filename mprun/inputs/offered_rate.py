@@ -23,7 +23,7 @@ from mprun.model.span import find_spans
 from mprun.model.spec import HEADER_BYTES, Flow, LinkChange, TopologySpec
 from mprun.model.units import DAY_NS, NS_PER_S
 from mprun.safety.text import name_some
-from mprun.workloads.tool import receiver_of, time_limit_of
+from mprun.workloads.tool import receiver_of, time_limit_of, tool_of
 
 # The option of flows that offer a rate.
 RATE = "rate_bit_per_s"
@@ -96,12 +96,22 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
         directions = [one for one in (ends, ends[::-1]) if receiver_of(flow) in (None, one[1])]
         headers = _LEAST_HEADERS_BYTES[flow.protocol in ("tcp", "mptcp")]
         payload = max((link.mtu - headers) / (link.mtu + HEADER_BYTES) for link in paths.topology.links)
-        most = payload * max(_find_most(ways.of(*one, flow, used), *one, capacity) for one in directions)
+        carried = {
+            pair: payload * _find_most(ways.of(*pair, flow, used), *pair, capacity) for pair in (ends, ends[::-1])
+        }
+        most = max(carried[pair] for pair in directions)
         limit_s = time_limit_of(flow, DAY_NS) / NS_PER_S
         until = f" until its time limit, {limit_s:.1f} s" if kind == "bytes" else ""
         if least > most * (limit_s / 8 if until else 1):
             key = "equals" if one.minimum is None else "min"
             message = f"cannot hold: the links of '{flow.name}' carry at most {most / 1e6:.4g}mbit of payload{until}"
+            if len(directions) == 1 and (other := max(carried.values())) >= least and not until:
+                other_mbit = "any rate" if other == math.inf else f"{other / 1e6:.4g}mbit"
+                turn = "remove 'reverse'" if flow.options.get("reverse") else "write 'reverse: true'"
+                turn = (
+                    f"{turn} in the flow" if "reverse" in tool_of(flow).Entry.model_fields else "swap 'from' and 'to'"
+                )
+                message += f"; the other direction carries {other_mbit}: {turn}, or swap the rates of the links"
             notes.warn(("expect", n, key), message)
 
 

@@ -121,6 +121,8 @@ class Quantity(Frozen):
 
 _THOUSANDS = re.compile("[0-9]{1,3},[0-9]{3}(?![0-9])")
 _DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]+ *[A-Za-z%][A-Za-z/%]*")
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
+_PRODUCT = re.compile(rf"(?:{_NUMBER} *\* *)?([0-9.]+[A-Za-z]+)(?: *([*/]) *{_NUMBER})?")
 # The signs of micro in Unicode, before the s of seconds.
 _MICRO = re.compile("[\u00b5\u03bc]s")
 
@@ -140,6 +142,8 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     if match is None and _DECIMAL_COMMA.fullmatch(value):
         offers = [value.replace(",", "."), *([value.replace(",", "")] if _THOUSANDS.match(value) else [])]
         raise QuantityError(f"'{value}' has a comma: write {' or '.join(map(repr, offers))}")
+    if match is None and (remedy := _compute(kind, value)):
+        raise QuantityError(f"'{value}' {remedy}")
     if match is None:
         raise QuantityError(f"'{value}' is not a {kind.noun}: write one as in '{kind.example}'")
     sign, whole, decimals, space, unit = match.groups(default="")
@@ -158,6 +162,20 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
     raise QuantityError(
         f"no unit '{unit}' for a {kind.noun}: write one of {', '.join(kind.units)}, as in '{kind.example}'"
     )
+
+
+def _compute(kind: Quantity, text: str) -> str:
+    """Return the remedy for a product or a quotient, or for two quantities, in place of one; empty for other texts."""
+    several = text.split()
+    if len(several) == 2 and all(map(_QUANTITY.fullmatch, several)):
+        return f"is two values: write '{several[0]}'" + (f", and 'jitter: {several[1]}'" if kind is DELAY else "")
+    found = _PRODUCT.fullmatch(text)
+    if found is None or (found[1] is None) == (found[3] is None) or found[4] == "0":
+        return ""
+    factor = Decimal(found[1] or found[4])
+    amount = kind.parse(found[2]) / factor if found[3] == "/" else kind.parse(found[2]) * factor
+    result = kind.render(int(Decimal(amount)))
+    return f"is not computed: write '{result}', or with a parameter as in '\"{{{{ {kind.noun} | times(0.25) }}}}\"'"
 
 
 def _bare(kind: Quantity, number: str) -> str:

@@ -433,6 +433,8 @@ class ExperimentFile(FileModel):
             ("duration", "start", "tool", "protocol", "from", "to", "size"),
             "is a key of an entry of 'traffic': write it there, as in '- {tool: iperf3, duration: 10s, ...}'",
         ),
+        "sysctl": "is a setting of a host: write it there, as in 'hosts: {client: {sysctl: {...}}}'",
+        "mptcp": "is a setting of a host: write it there, as in 'hosts: {client: {mptcp: {...}}}'",
         "seed": "is a key of 'repeat': write 'repeat: {seed: {value}}', or give --seed",
         "runs": "is a key of 'repeat': write 'repeat: {runs: {value}}'",
         **dict.fromkeys(("repetitions", "repeats"), "is no key: write 'repeat: {runs: {value}}'"),

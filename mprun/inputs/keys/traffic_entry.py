@@ -165,6 +165,10 @@ class FlowEntry(FileModel):
         "mptcp": "is no key of a flow: write 'protocol: mptcp'",
         "path": "is no key of a flow: flows over one path take the first of the topology, so write that path first; "
         "the metric PATH.rtt is the round-trip time of each idle path",
+        "paths": "is no key of a flow: to use all paths write 'protocol: mptcp' here, and "
+        "'mptcp: {path_manager: fullmesh}' under 'hosts'",
+        "subflows": "is no key of a flow: for one on each path write 'mptcp: {path_manager: fullmesh}' under "
+        "'hosts', and 'subflows_per_pair' there for several",
         "path_manager": "is a setting of hosts: write 'mptcp: {path_manager: ...}' under 'hosts'",
         "scheduler": "is of MPTCP and QUIC only: for MPTCP write 'mptcp: {scheduler: ...}' under 'hosts', "
         "for the host that sends",

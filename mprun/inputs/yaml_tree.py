@@ -47,7 +47,7 @@ _HEADS = {
 }
 # Parts of libyaml's messages, and the remedies.
 _REMEDIES = {
-    "expected '-' indicator": "indent a further key of the entry as the key after its '- '",
+    "expected '-' indicator": "begin an entry with '- ', and indent its further keys as the first one",
     "cannot start any token": "indent with spaces, and quote a value that begins with @, ` or %",
     "block sequence entries are not allowed": "begin the list on a new line, with each '- ' on a line of its own",
     "mapping values are not allowed": "check the indentation, and quote a value that holds ': '",
@@ -268,7 +268,7 @@ def join_entries(root: MappingNode) -> Iterator[InputProblem]:
             first = parts[0]
             if len(parts) > 1:
                 later = ", ".join(f"'{one.value[0][0].value}'" for one in parts[1:])
-                message = f"is one of {len(parts)} parts of an entry: remove the '- ' before {later}"
+                message = f"is the first of {len(parts)} parts of one entry: remove the '- ' before {later}"
                 yield problem_at(first, (key.value, n), message)
                 pairs = [pair for part in parts for pair in part.value]
                 first = MappingNode(first.tag, pairs, first.start_mark, parts[-1].end_mark)

@@ -165,16 +165,15 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
 
 
 def _compute(kind: Quantity, text: str) -> str:
-    """Return the remedy for a product or a quotient, or for two quantities, in place of one; empty for other texts."""
+    """Return the remedy for a product or a quotient, or for a delay with a jitter; empty for other texts."""
     several = text.split()
-    if len(several) == 2 and all(map(_QUANTITY.fullmatch, several)):
-        return f"is two values: write '{several[0]}'" + (f", and 'jitter: {several[1]}'" if kind is DELAY else "")
+    if kind is DELAY and len(several) == 2 and all(map(_QUANTITY.fullmatch, several)):
+        return f"is two values: write '{several[0]}', and 'jitter: {several[1]}'"
     found = _PRODUCT.fullmatch(text)
-    if found is None or (found[1] is None) == (found[3] is None) or found[4] == "0":
+    if found is None or (found[1] is None) == (found[3] is None) or not (factor := Decimal(found[1] or found[4])):
         return ""
-    factor = Decimal(found[1] or found[4])
     amount = kind.parse(found[2]) / factor if found[3] == "/" else kind.parse(found[2]) * factor
-    result = kind.render(int(Decimal(amount)))
+    result = kind.render(int(amount))
     return f"is not computed: write '{result}', or with a parameter as in '\"{{{{ {kind.noun} | times(0.25) }}}}\"'"
 
 

@@ -310,7 +310,7 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
         known = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
         if (meant := _SWITCHED.get(str(value).lower())) in known:
             return f"{name_value(value)} is not known here: did you mean '{meant}'?"
-        if path[-1] == "protocol" and value in ("quic", "http", "https"):
+        if path[-1] == "protocol" and value in ("quic", "https") and "quic" not in known:
             return f"'{value}' is a tool and no transport protocol here: write 'tool: {value}'"
         if isinstance(value, list) and owner is not None and "tool" in owner.model_fields:
             key, first = _key_of(path), value[0] if value else "..."

@@ -320,12 +320,11 @@ class Timeline:
                     reason = f"events[{holder.order[0]}] holds {what} {has} until {until}: write a shorter 'for' there"
                 elif value == held:
                     reason = f"{what} {f'is {words[value]}' if words else 'has these values'} already at {at}"
-                    beside = {
-                        one.field: self._held(layers, one, course.begin_ns) for one in layers if one.link == track.link
-                    }
-                    if value is True and not track.host and beside.get("loss") == Chance(1.0):
+                    beside = [Track(track.link, "loss"), Track(track.link, "loss", 1), Track(track.link, "is_up")]
+                    *losses, is_up = (self._held(layers, one, course.begin_ns) for one in beside)
+                    if value is True and not track.host and losses == [Chance(1.0)] * 2:
                         reason += ", and loses all packets: write 'set: {loss: 0%}' in place of 'state'"
-                    elif not words and beside.get("is_up") is False:
+                    elif not words and not is_up:
                         reason += ", and is down: write 'state: up' in place of 'set'"
                     elif words and later is not None:
                         reason += f", and events[{later.order[0]}] changes it at {TIME.render(later.begin_ns)}: "
@@ -334,8 +333,9 @@ class Timeline:
 
     def _held(self, layers: Mapping[Track, Sequence[PropertyMoment]], track: Track, at_ns: int) -> object:
         """Return the value of a track before a time."""
-        earlier = bisect_left(layers[track], at_ns, key=lambda one: one.at_ns)
-        return layers[track][earlier - 1].value if earlier else self._before(track)
+        moments = layers.get(track, ())
+        earlier = bisect_left(moments, at_ns, key=lambda one: one.at_ns)
+        return moments[earlier - 1].value if earlier else self._before(track)
 
     def _warn_of_ended_traces(self, courses: Mapping[Track, Sequence[PropertyCourse]]) -> None:
         """Warn of permanent changes at once that end a trace, which does not come back."""

@@ -92,22 +92,18 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
 
 def check_dead_ends(known_paths: FlowPaths, places: Mapping[str, ValuePath], document: Document) -> None:
     """Warn of links of a host with a flow that lead to no other host, if another link leads to the flow's other end."""
-    topology = known_paths.topology
-    beyond: dict[PathEnd, set[str]] = {}
-    for family in spec.FAMILIES:
-        areas = find_areas(topology, family)
+    topology, leading = known_paths.topology, set[PathEnd]()
+    for areas in (find_areas(topology, family) for family in spec.FAMILIES):
         hosts = gather((area, host) for (host, _), area in areas.items())
-        for end, area in areas.items():
-            beyond.setdefault(end, set()).update(hosts[area])
+        shared = {area for area, found in hosts.items() if len({*found}) > 1}
+        leading |= {end for end, area in areas.items() if area in shared}
     joined = [pair for pair, paths in known_paths.named.items() if paths]
     for host, peer in {**dict(pair[::-1] for pair in joined), **dict(joined)}.items():
         for link in topology.links_at(host):
-            if beyond.get((host, link.name)) == {host}:
+            if (host, link.name) not in leading:
                 other = link.ends[link.ends[0] == host]
-                message = (
-                    f"link '{link.name}' of '{host}' leads to no other host: join '{other}' to '{peer}', or remove it"
-                )
-                document.warn(places.get(link.name, _GENERATOR), message)
+                message = f"link '{link.name}' of '{host}' leads to no other host: join '{other}' to '{peer}'"
+                document.warn(places.get(link.name, _GENERATOR), f"{message}, or remove it")
 
 
 def check_directions(

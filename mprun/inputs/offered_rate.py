@@ -106,12 +106,12 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
             key = "equals" if one.minimum is None else "min"
             message = f"cannot hold: the links of '{flow.name}' carry at most {most / 1e6:.4g}mbit of payload{until}"
             if len(directions) == 1 and (other := max(carried.values())) >= least and not until:
-                other_mbit = "any rate" if other == math.inf else f"{other / 1e6:.4g}mbit"
                 turn = "remove 'reverse'" if flow.options.get("reverse") else "write 'reverse: true'"
-                turn = (
-                    f"{turn} in the flow" if "reverse" in tool_of(flow).Entry.model_fields else "swap 'from' and 'to'"
+                turn = turn if "reverse" in tool_of(flow).Entry.model_fields else "swap 'from' and 'to'"
+                carries = "any rate" if other == math.inf else f"{other / 1e6:.4g}mbit"
+                message += (
+                    f"; the other direction carries {carries}: {turn} in the flow, or swap the rates of the links"
                 )
-                message += f"; the other direction carries {other_mbit}: {turn}, or swap the rates of the links"
             notes.warn(("expect", n, key), message)
 
 

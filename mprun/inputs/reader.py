@@ -255,11 +255,10 @@ def _warn_of_replaced(
 
 def _find_subject(entry: Node, keys: Sequence[str]) -> frozenset[str]:
     """Return the values of some keys of an entry, and the keys of its `set`."""
-    pairs = [(key.value, value) for key, value in entry.value] if isinstance(entry, MappingNode) else []
-    changed = [
-        key.value for name, value in pairs if name == "set" and isinstance(value, MappingNode) for key, _ in value.value
-    ]
-    return frozenset([*(f"{name}={_spell(value)}" for name, value in pairs if name in keys), *changed])
+    pairs = {key.value: value for key, value in entry.value} if isinstance(entry, MappingNode) else {}
+    changed = pairs.get("set")
+    names = [key.value for key, _ in changed.value] if isinstance(changed, MappingNode) else []
+    return frozenset([*names, *(f"{key}={_spell(pairs[key])}" for key in keys if key in pairs)])
 
 
 def _spell(node: Node) -> str:

@@ -42,7 +42,7 @@ _ODD = {
 }
 # The keys of which an entry of a list needs one, by the key of the list. An entry without them is a part of another.
 _HEADS = {
-    **{"links": {"between"}, "traffic": {"tool"}, "events": {"at"}, "expect": {"metric", "holds"}},
+    **{"links": {"between"}, "traffic": {"tool"}, "events": {"at", "schedule", "trace"}, "expect": {"metric", "holds"}},
     **{"capture": {"host", "node"}, "faults": {"node"}},
 }
 # Parts of libyaml's messages, and the remedies.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -26,8 +25,6 @@ from mprun.workloads.tool import receiver_of
 _CONTROL = "net.ipv4.tcp_congestion_control"
 _OF_SENDERS = (_CONTROL, "net.mptcp.stale_loss_cnt")
 _MANAGER = attrgetter("path_manager")
-# A congestion control of a host that a parameter gives, in the text of the hosts' mapping.
-_CHOSEN_CONTROL = re.compile(rf"{re.escape(_CONTROL)}': [^,}}]*{{{{")
 _QDISC = "net.core.default_qdisc"
 # The protocols whose flows a sysctl acts on, by the beginning of its name. QUIC, and the SCTP of the tool `sctp`, are
 # programs that send over UDP.
@@ -103,8 +100,7 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
         if not has_choice:
             _check_control(host, settings, experiment, [flow for _, flow in flows], notes)
             _check_buffers(host, settings, experiment, [flow for _, flow in flows], notes)
-        if not document.tree.is_resolved:
-            _check_control_of_flows(host, settings, flows, document, notes)
+        _check_control_of_flows(host, settings, flows, notes)
         if not settings.congestion:
             continue
         if len(topology.links_at(host)) == 1:
@@ -156,15 +152,11 @@ def _check_control(
 
 
 def _check_control_of_flows(
-    host: str,
-    settings: spec.HostSpec,
-    flows: Sequence[tuple[int, spec.Flow]],
-    document: Document,
-    notes: Notes,
+    host: str, settings: spec.HostSpec, flows: Sequence[tuple[int, spec.Flow]], notes: Notes
 ) -> None:
-    """Record a congestion control of a host of which all data has another one, by its flows.
+    """Warn of a congestion control of a host all of whose data has another one, by its flows.
 
-    flows: those of this host, each with its number. If a parameter gives a control, other runs may need both.
+    flows: those of this host, each with its number. A parameter may give either, so the files of a run may have both.
     """
     control = dict(settings.sysctl).get(_CONTROL)
     controlled = [(n, flow) for n, flow in flows if flow.protocol in ("tcp", "mptcp")]
@@ -172,12 +164,8 @@ def _check_control_of_flows(
     if control is None or not sent or any(flow.congestion in (None, control) for _, flow in sent):
         return
     n, flow = sent[0]
-    message = f"conflicts with the sysctl {_CONTROL} of host '{host}'"
-    if has_chosen(document, "congestion") or _CHOSEN_CONTROL.search(str(document.part("hosts"))):
-        message += f": '{flow.congestion}' holds, and '{control}' has no effect; remove one of the two"
-        notes.warn(("traffic", n, "congestion"), message)
-    else:
-        notes.refuse(("traffic", n, "congestion"), f"{message}, '{control}': remove one of the two")
+    message = f"conflicts with the sysctl {_CONTROL} of host '{host}': '{flow.congestion}' holds, and '{control}' has"
+    notes.warn(("traffic", n, "congestion"), f"{message} no effect; remove one of the two")
 
 
 def _control_of(settings: spec.HostSpec | None) -> ValuePath | None:

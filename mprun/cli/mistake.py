@@ -147,12 +147,10 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
         return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
     if word in commands:
         return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
-    operand = next((one.metavar for one in _operands(context.command)), None) if context else None
-    if operand and option in ("-t", "-x", "--topology", "--experiment"):
-        taken = operand.strip("[].")
-        return click.UsageError(
-            f"no option '{option}': the command takes no files: write {taken}, such as `latest`", context
-        )
+    takes_runs = context is not None and any(_operands(context.command))
+    if takes_runs and option in ("-t", "-x", "--topology", "--experiment"):
+        message = f"no option '{option}': the command takes no files, but results: name one, such as `latest`"
+        return click.UsageError(message, context)
     # click counts the dashes, so that it names options that share few letters with the word
     ratios = {one: difflib.SequenceMatcher(None, word, one.lstrip("-")).ratio() for one in error.possibilities or ()}
     if {"--topology", "--experiment"} & known and max(ratios.values(), default=0) < 0.85:
@@ -179,7 +177,8 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
 
 def _operands(command: click.Command) -> Iterator[click.Argument]:
     """Yield the arguments of a command that are runs."""
-    yield from (one for one in command.params if isinstance(one, click.Argument) and "RUN" in (one.metavar or ""))
+    arguments = (one for one in command.params if isinstance(one, click.Argument))
+    yield from (one for one in arguments if "RUN" in (one.metavar or "") or one.metavar in ("[A]", "[B]"))
 
 
 def _options_of(name: str) -> set[str]:
@@ -267,6 +266,9 @@ def _advise_extra(text: str, command: click.Command, context: click.Context, com
         return f"write `mprun {taken} {text}`"
     if not is_taken_result and is_result and command.name == "bundle":
         return f"'{taken}' is no run: write `mprun bundle {text}`"
+    if not is_result and command.name == "bundle" and "." not in first:
+        name = f"'--to {first}.mprun.zip' for the name of the archive"
+        return f"a bundle holds one run or sweep: write a command for each, or {name}"
     if not is_result and (target := name_target(command, text)):
         return f"write '{target}'"
     if is_result and command.name == "compare":

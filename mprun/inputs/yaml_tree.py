@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mprun.inputs.named_file import read_text, refusal
 from mprun.inputs.older.lines import is_older
 from mprun.model.problem import InputProblem, ValuePath
 from mprun.model.scalar import PLAIN, QUOTED, REFUSED
+from mprun.safety.text import name_some
 
 MOST_NODES = 200_000
 MOST_LEVELS = 64
@@ -41,10 +42,12 @@ _ODD = {
     "^ *([\u2010-\u2015\u2212]) ": "U+{:04X} is a dash of printed text: write '- '",
 }
 # The keys of which an entry of a list needs one, by the key of the list. An entry without them is a part of another.
-_HEADS = {
+_HEADS: Mapping[str, set[str]] = {
     **{"links": {"between"}, "traffic": {"tool"}, "events": {"at", "schedule", "trace"}, "expect": {"metric", "holds"}},
     **{"capture": {"host", "node"}, "faults": {"node"}},
 }
+# The number of keys that a message about parts of an entry names.
+MOST_NAMED = 6
 # Parts of libyaml's messages, and the remedies.
 _REMEDIES = {
     "expected '-' indicator": "begin an entry with '- ', and indent its further keys as the first one",
@@ -257,35 +260,38 @@ def join_entries(root: MappingNode) -> Iterator[InputProblem]:
     for key, listed in root.value:
         if not isinstance(listed, SequenceNode) or key.value not in {*_HEADS, "paths"}:
             continue
+        keys = [_only_key(node) for node in listed.value]
         whole: list[list[Node]] = []
-        for node in listed.value:
-            if whole and _is_rest(key.value, whole[-1], node):
+        seen = set[str | None]()
+        for node, own in zip(listed.value, keys, strict=True):
+            heads = _HEADS.get(key.value, set())
+            begins = own in seen or (own in heads and not heads.isdisjoint(seen))
+            if key.value == "paths":
+                # each property alone makes a path, but hardly a name
+                begins = own in seen or "name" not in seen
+            if whole and own and None not in seen and not begins:
                 whole[-1].append(node)
+                seen.add(own)
             else:
                 whole.append([node])
+                seen = {own}
         listed.value = []
         for n, parts in enumerate(whole):
             first = parts[0]
             if len(parts) > 1:
-                later = ", ".join(f"'{one.value[0][0].value}'" for one in parts[1:])
+                later = name_some([f"'{_only_key(one)}'" for one in parts[1:]], MOST_NAMED)
                 message = f"is the first of {len(parts)} parts of one entry: remove the '- ' before {later}"
+                message += ", or write '- {name: ...}' for a path of its own" if key.value == "paths" else ""
                 yield problem_at(first, (key.value, n), message)
                 pairs = [pair for part in parts for pair in part.value]
                 first = MappingNode(first.tag, pairs, first.start_mark, parts[-1].end_mark)
             listed.value.append(first)
 
 
-def _is_rest(key: str, parts: list[Node], node: Node) -> bool:
-    """Return True if an entry of a list has the keys that the entries before it lack. One of them has one key."""
-    if any(not isinstance(one, MappingNode) or one.flow_style for one in (*parts, node)):
-        return False
-    first, own = {one.value for one, _ in parts[0].value}, {one.value for one, _ in node.value}
-    before = {one.value for part in parts for one, _ in part.value}
-    if not own.isdisjoint(before) or min(len(first), len(own)) != 1:
-        return False
-    if key == "paths":
-        return first == {"name"}
-    return not (_HEADS[key] & first and _HEADS[key] & own)
+def _only_key(node: Node) -> str | None:
+    """Return the key of an entry on lines of its own with one key; None for any other entry."""
+    is_one = isinstance(node, MappingNode) and not node.flow_style and len(node.value) == 1
+    return str(node.value[0][0].value) if is_one else None
 
 
 def _find_unquoted(node: Node) -> str:

@@ -118,19 +118,27 @@ class Ways:
         return _Segment(count_steps(reached), tuple(end for end in ends if end != begin))
 
     def _cross(self, begin: PathEnd, end: PathEnd, family: Family) -> Iterator[Crossing]:
-        """Yield the crossings on the shortest ways between two interfaces of a segment."""
+        """Yield the crossings on the shortest ways between two interfaces of a segment.
+
+        The rules of an Open vSwitch may choose any way.
+        """
         if begin[1] == end[1]:
             yield begin[1], begin[0], end[0]
             return
         counts = self._segment(begin, family).switches
-        waiting = {self._beyond(end): None}
+        beside = self._beside[family]
         yield end[1], self._beyond(end), end[0]
+        if not self._topology.switches.keys().isdisjoint(counts):
+            yield begin[1], begin[0], self._beyond(begin)
+            yield from ((name, here, far) for here in counts for name, far in beside.get(here, ()) if far in counts)
+            return
+        waiting = {self._beyond(end): None}
         while waiting:
             nearer: dict[str, None] = {}
             for here in waiting:
                 if not counts[here]:
                     yield begin[1], begin[0], here
-                for name, before in self._beside[family].get(here, ()):
+                for name, before in beside.get(here, ()):
                     if counts.get(before) == counts[here] - 1:
                         yield name, before, here
                         nearer[before] = None

@@ -63,3 +63,21 @@ def test_a_switch_beside_the_way_is_not_crossed(tmp_path: Path) -> None:
     assert find_used_links(paths)[0][1] == {"as", "sr", "rb"}
     [path] = paths.of(spec.experiment.traffic[0])
     assert Ways(spec.topology).find_mtu(spec.experiment.traffic[0], path) == 1400
+
+
+def test_rules_of_a_switch_may_choose_any_way(tmp_path: Path) -> None:
+    rules = {
+        "s1": "in_port=as1,actions=output:s1s2",
+        "s2": "in_port=s1s2,actions=output:s2s3",
+        "s3": "in_port=s2s3,actions=output:s3b",
+    }
+    nodes = ", ".join(f'{name}: {{kind: switch, openflow: {{flows: ["{rule}"]}}}}' for name, rule in rules.items())
+    ends = [("a", "s1"), ("s1", "s2"), ("s2", "s3"), ("s1", "s3"), ("s3", "b")]
+    links = "".join(f"  - {{name: {x}{y}, between: [{x}, {y}]}}\n" for x, y in ends)
+    (tmp_path / "topo.yaml").write_text(
+        f"version: 1\nnodes: {{a: {{kind: host}}, b: {{kind: host}}, {nodes}}}\nlinks:\n{links}"
+    )
+    (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{flow(('a', 'b'))}")
+    spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
+    paths = find_flow_paths(spec.topology, spec.experiment)
+    assert find_used_links(paths)[0][1] == {x + y for x, y in ends}

@@ -323,9 +323,9 @@ class Timeline:
                     beside = [Track(track.link, "loss"), Track(track.link, "loss", 1), Track(track.link, "is_up")]
                     *losses, is_up = (self._held(layers, one, course.begin_ns) for one in beside)
                     if value is True and not track.host and losses == [Chance(1.0)] * 2:
-                        reason += ", and loses all packets: write 'set: {loss: 0%}' in place of 'state'"
+                        reason += ", and loses all packets"
                     elif not words and not is_up:
-                        reason += ", and is down: write 'state: up' in place of 'set'"
+                        reason += ", and is down"
                     elif words and later is not None:
                         reason += f", and events[{later.order[0]}] changes it at {TIME.render(later.begin_ns)}: "
                         reason += "write a time after that, or remove this event"

@@ -241,8 +241,8 @@ def check_idle_settings(
         effect = f"{does} iperf3's control connection alone" if has_control else "has no effect"
         titles = " or ".join(map(str.upper, protocols))
         titles = f"the kernel's {titles}" if protocols == ("sctp",) else titles
-        remedy = f"{document.tree.replaced}: write all flows there" if document.tree.replaced else f"{write}remove it"
-        notes.warn(path, f"{effect}: no flow{whose} is over {titles}; {remedy}")
+        replaced = f"{document.tree.replaced}: write all flows there, or " if document.tree.replaced else ""
+        notes.warn(path, f"{effect}: no flow{whose} is over {titles}; {replaced}{write}remove it")
 
 
 def check_link_settings(known_paths: FlowPaths, document: Document, notes: Notes) -> None:

@@ -55,14 +55,16 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
     """
     linked = {end for link in topology.links for end in link.ends}
     rated = {link.name for link in topology.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s}
-    rated |= {change.link for change in topology.changes if isinstance(change, spec.LinkChange)}
+    changes = (change for change in topology.changes if isinstance(change, spec.LinkChange))
+    rated |= {change.link for change in changes if change.forward.rate_bit_per_s or change.reverse.rate_bit_per_s}
     told = set[ValuePath]()
     for name, kind in topology.nodes.items():
-        ends = topology.links_at(name) if kind == "host" else ()
-        other = next((link.name for link in ends if link.name in rated), None)
-        for link in ends if other else ():
-            place = places.get(link.name, _GENERATOR)
-            if link.is_shaped and link.name not in rated and place not in told and not document.tree.is_resolved:
+        ends = topology.links_at(name) if kind == "host" and not document.tree.is_resolved else ()
+        # the rate of another way may be at a later link
+        beside = {frozenset(link.ends): link.name for link in ends if link.name in rated}
+        for link in ends:
+            place, other = places.get(link.name, _GENERATOR), beside.get(frozenset(link.ends))
+            if other and link.is_shaped and link.name not in rated and place not in told:
                 told.add(place)
                 message = f"has no 'rate', so that it is as fast as the machine, unlike '{other}': write one"
                 document.warn(place, message)
@@ -93,6 +95,9 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
 def check_dead_ends(known_paths: FlowPaths, places: Mapping[str, ValuePath], document: Document) -> None:
     """Warn of links of a host with a flow that lead to no other host, if another link leads to the flow's other end."""
     topology, leading = known_paths.topology, set[PathEnd]()
+    if len({topology.families_of(link) for link in topology.links}) > 1:
+        # a link may lead on in another family
+        return
     for areas in (find_areas(topology, family) for family in spec.FAMILIES):
         hosts = gather((area, host) for (host, _), area in areas.items())
         shared = {area for area, found in hosts.items() if len({*found}) > 1}

@@ -217,7 +217,7 @@ def _warn_of_replaced(
     """Yield a warning if a list replaces another and has only some of its names, as if both were merged.
 
     Of lists of links, yield one if an entry lacks the rate or the delay of all others. Of events, expectations and
-    captures, yield one if none is of what one of the other list is of, as if both were kept.
+    captures, yield one if they are fewer, and none is of what one of the other list is of.
     """
     listed = ([entry for entry in node.value if isinstance(entry, MappingNode)] for node in (below, above))
     former, new = ([{one.value: value.value for one, value in entry.value} for entry in entries] for entries in listed)
@@ -240,7 +240,7 @@ def _warn_of_replaced(
     is_part = {*names[1]} < {*names[0]} and not {*map(_spell, above.value)} <= {*map(_spell, below.value)}
     if key.value in _SUBJECTS and former and new:
         subjects = [{_find_subject(entry, _SUBJECTS[key.value]) for entry in node.value} for node in (below, above)]
-        lost, is_part = [], subjects[0].isdisjoint(subjects[1])
+        lost, is_part = [], subjects[0].isdisjoint(subjects[1]) and len(new) < len(former)
     elif not (lost and names[1]):
         return
     if is_part:

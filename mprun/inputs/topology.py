@@ -98,6 +98,8 @@ def _warn_of_properties(values: Mapping[str, object], document: Document) -> Non
                     document.warn(position, message)
         if path[:1] == ("events",) or document.tree.is_resolved:
             continue
+        if "profile" in entry and document.is_filled((*path, "profile")):
+            continue
         if "profile" in entry:
             link = salvage(LinkProperties, {key: entry[key] for key in fields_of(LinkProperties) if key in entry})
             if link is not None and link.has_idle_profile():

@@ -349,7 +349,8 @@ def _find_alone(compared: Sequence[ComparedMetric]) -> Iterator[str]:
 
 def _say_nothing(pair: SidePair, is_of_metrics: bool) -> list[str]:
     """Return that nothing was compared, if so. is_of_metrics: the command line asks for a comparison of metrics."""
-    asked = () if is_of_metrics else pair.expected
+    # runs that measure nothing are compared by what was expected of them
+    asked = () if is_of_metrics or pair.compared else pair.expected
     if any(None not in (one.first, one.second) for found in (pair.compared, asked) for one in found):
         return []
     is_apart = len(pair.operands.unmatched) == sum(map(len, pair.operands.cells))

@@ -171,7 +171,7 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     elif parameters:
         message = f"no option '{option}', and no parameter '{word}' in the files{list_names(parameters, 'parameters')}"
     else:
-        return error
+        return click.NoSuchOption(option, ctx=context)
     return click.UsageError(message, context)
 
 

@@ -202,6 +202,10 @@ def find_step_run(parent: Path, name: str) -> StepRun | None:
     begun = run_directory.age(run.path)
     alike = [one for one in run_directory.list_runs(parent) if one.title.endswith(f"-{step.experiment.name}")]
     newer = [one for one in alike if one.is_complete and run_directory.age(one.path) > begun]
+    # the runs of other steps with the same files or experiment are none of this step
+    siblings = [one for one in lab.steps if one.experiment.name == step.experiment.name and one is not step]
+    known = {digest_of_step(one) for one in siblings} if newer else set()
+    newer = [one for one in newer if _digest_of(one) not in known]
     return StepRun(step.name, run, newer[-1] if newer else None)
 
 

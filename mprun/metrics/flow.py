@@ -111,7 +111,7 @@ def _explain_absent(flow: AddressedFlow, error: str) -> Iterator[str]:
         server, command = (" ".join(flow.options.get(key, ())) for key in ("server", "command"))
         both = [one for one in _PORT.findall(server) if one in _PORT.findall(command)]
         if both and "{port}" not in server:
-            yield f"{flow.name}: both commands name {both[0]}: if the server listens on it, write 'port: {both[0]}'"
+            yield f"{flow.name}: both commands name {both[-1]}: if the server listens on it, write 'port: {both[-1]}'"
 
 
 def _find_errors(

@@ -57,7 +57,9 @@ def join_messages(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> dict[K
 
     def tell(owners: Sequence[int], text: str) -> str:
         of = list(dict.fromkeys(values[runs[n].cell] for n in owners))
-        more = f" and {len(of) - MOST_CELLS} more cells" if len(of) > MOST_CELLS else ""
+        more = (
+            f" and {len(of) - MOST_CELLS} more cell{'s' * (len(of) > MOST_CELLS + 1)}" if len(of) > MOST_CELLS else ""
+        )
         where = f" ({'; '.join(of[:MOST_CELLS])}{more})" if len(of) < len(values) else ""
         return f"{len(owners)} of {len(runs)} runs{where}: {text}"
 

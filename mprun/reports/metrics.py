@@ -113,10 +113,16 @@ def find_own(source: ResultDirectory) -> list[str]:
     return []
 
 
-def choose_columns(cells: Sequence[CellSummary], wanted: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return the metrics of a sweep for a table: the wanted ones, else as many as fit next to each other."""
+def choose_columns(
+    cells: Sequence[CellSummary], wanted: Sequence[str], own: Sequence[str], is_wide: bool = False
+) -> list[str]:
+    """Return the metrics of a sweep for a table: the wanted ones, else as many as fit next to each other.
+
+    is_wide: all leading ones have room.
+    """
     chosen = choose_metrics(cells, wanted, own)
-    return chosen if set(chosen) & set(wanted) else chosen[:MOST_COLUMNS]
+    has_room = is_wide and len(chosen) < len(list_metrics(cells))
+    return chosen if has_room or set(chosen) & set(wanted) else chosen[:MOST_COLUMNS]
 
 
 def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = (), own: Sequence[str] = ()) -> list[str]:

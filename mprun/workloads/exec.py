@@ -243,15 +243,18 @@ def _doubt_address(flow: Flow, words: Sequence[str]) -> str:
     text = " ".join(words)
     if "{destination}" in text or "MPRUN_DESTINATION" in text:
         return ""
+    servers = flow.server_addresses if isinstance(flow, AddressedFlow) else frozenset()
+    addresses = _ADDRESS.findall(text)
+    if not servers.isdisjoint(addresses):
+        return ""
     if flow.destination in text.split():
         return f"'{flow.destination}' is no address in a command"
     if unknown := own_program.find_unknown(text):
         return f"'{{{unknown}}}' is no value of a run"
     if flow.source != flow.destination and (own := next((one for one in LOOPBACK if one in text), None)):
         return f"'{own}' is '{_node(flow)}' itself"
-    known = flow.server_addresses if isinstance(flow, AddressedFlow) else _ADDRESS.findall(text)
-    other = next((one for one in _ADDRESS.findall(text) if one not in known), None)
-    return f"{other} is no address of '{flow.destination}'" if other else ""
+    # of several addresses, one may be that of the command's own host
+    return f"{addresses[0]} is no address of '{flow.destination}'" if servers and len(addresses) == 1 else ""
 
 
 def _explain_refused(flow: Flow, outputs: Outputs) -> str:

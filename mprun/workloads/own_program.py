@@ -29,7 +29,9 @@ _VARIABLE = re.compile(r"(?:^|=)\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?(?=/|$)")
 # A word after such a program and such an option is a program of its own.
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby)")
 # A word that needs no quotes in YAML.
-_PLAIN = re.compile(r"[A-Za-z./-][\w./=+-]*")
+_PLAIN = re.compile(r"(?!(?i:true|false|yes|no|on|off|null)$)(?:[A-Za-z./]|-+[A-Za-z])[\w./=+-]*")
+# What only a shell understands in a command.
+_FOR_SHELL = re.compile("[;|&<>$`'\"*()]|^\\w+=")
 _TAKES_SCRIPT = re.compile(r"-[a-z]*[ce]")
 MOST_FILES, MOST_VARIABLES = 50, 100
 
@@ -171,10 +173,11 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool, names: Collec
     A word with blanks, or a script, is a program of its own, in which braces have other meanings.
     """
     word = words[number]
-    is_name = word.startswith("/") or word.removeprefix("./") in names
+    # a name may have blanks
+    is_name = word.startswith(("/", "{")) or f"{word.removeprefix('./')}/".startswith(tuple(f"{one}/" for one in names))
     if len(words) == 1 and len(parts := word.split()) > 1 and (parts[1][0] in "-{" or not is_name):
         listed = ", ".join(part if _PLAIN.fullmatch(part) else json.dumps(part) for part in parts)
-        write = listed if {*parts}.isdisjoint(_SHELL_SIGNS) else f"sh, -c, {json.dumps(word)}"
+        write = f"sh, -c, {json.dumps(word)}" if _FOR_SHELL.search(word) or parts[0] in ("for", "if") else listed
         return f"'{word}' is one word, and so the name of a program: write '[{write}]'"
     is_script = number and _INTERPRETER.fullmatch(words[0]) and _TAKES_SCRIPT.fullmatch(words[number - 1])
     if is_script or any(letter.isspace() for letter in word):

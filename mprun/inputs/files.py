@@ -19,8 +19,8 @@ from mprun.model.problem import InputError, InputProblem, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
 from mprun.statements.expression import ExpressionError, UnknownName, parse
 
-# The beginning of a message about a text in place of a number with a unit.
-_NO_NUMBER = re.compile(r"(?:cannot be rendered: )?'[^']+' is no")
+# The beginning of a message about a text in place of a number with a unit. It says nothing of values out of bounds.
+_NO_NUMBER = re.compile(r"(?:cannot be rendered: )?'[^']+' is no(?!t computed: write one)")
 
 
 class FileTrees(Frozen):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,11 @@ MOST_BITS = 4096
 MOST_LEVELS = 50
 
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)( ?[A-Za-z%][A-Za-z/%]*)?")
-# A parameter times a number, inside the braces or behind them.
-_PRODUCT = re.compile(r"\{\{ *(\w+) *(?:\}\} *\* *([0-9.]+)|\* *([0-9.]+) *\}\})")
+# A parameter times a number or divided by it, inside the braces or outside them.
+_PRODUCT = re.compile(
+    r"(?:([0-9.]+) *\* *)?\{\{ *(?:([0-9.]+) *\* *)?([A-Za-z_]\w*) *"
+    r"(?:([*/]) *([0-9.]+) *)?\}\}(?: *([*/]) *([0-9.]+))?"
+)
 
 
 class TemplateProblem(ValueError):
@@ -52,9 +56,17 @@ def multiply(quantity: object, factor: object) -> str:
 
 
 def advise_product(text: object) -> str | None:
-    """Return the template that people mean by `{{ rate * 0.9 }}` and `{{ rate }} * 0.9`; None for another text."""
+    """Return the template that people mean by `{{ rate * 0.9 }}` and `{{ rate }} / 2`; None for another text."""
     found = _PRODUCT.fullmatch(str(text).strip())
-    return f"{{{{ {found[1]} | times({found[2] or found[3]}) }}}}" if found else None
+    if found is None or len(numbers := [one for one in found.group(1, 2, 5, 7) if one]) != 1:
+        return None
+    with suppress(ArithmeticError):
+        number = Decimal(numbers[0])
+        factor = 1 / number if "/" in found.group(4, 6) else number
+        # a third has no decimal number that is exact
+        if factor == Decimal(str(float(factor))):
+            return f"{{{{ {found[3]} | times({factor:f}) }}}}"
+    return None
 
 
 # Each filter has one value. `round` also has a number of digits, and `times` has a factor.

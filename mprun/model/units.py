@@ -167,14 +167,19 @@ def _split(kind: Quantity, value: object) -> tuple[int, int, str]:
 def _compute(kind: Quantity, text: str) -> str:
     """Return the remedy for a product or a quotient, or for a delay with a jitter; empty for other texts."""
     several = text.split()
-    if kind is DELAY and len(several) == 2 and all(map(_QUANTITY.fullmatch, several)):
-        return f"is two values: write '{several[0]}', and 'jitter: {several[1]}'"
+    if kind is DELAY and len(several) == 2 and all(one.endswith("s") and _QUANTITY.fullmatch(one) for one in several):
+        return f"is two values: write '{several[0]}', and 'jitter: {several[1]}' beside 'delay'"
     found = _PRODUCT.fullmatch(text)
     if found is None or (found[1] is None) == (found[3] is None) or not (factor := Decimal(found[1] or found[4])):
         return ""
-    amount = kind.parse(found[2]) / factor if found[3] == "/" else kind.parse(found[2]) * factor
-    result = kind.render(int(amount))
-    return f"is not computed: write '{result}', or with a parameter as in '\"{{{{ {kind.noun} | times(0.25) }}}}\"'"
+    kind.parse(found[2])
+    unit = found[2].lstrip(".0123456789")
+    number = Decimal(found[2].removesuffix(unit))
+    result = f"{(number / factor if found[3] == '/' else number * factor).normalize():f}{unit}"
+    with suppress(QuantityError):
+        (parse_queue if kind is _QUEUE else kind.parse)(result)
+        return f"is not computed: write '{result}'"
+    return f"is not computed: write one value, as in '{kind.example}'"
 
 
 def _bare(kind: Quantity, number: str) -> str:
@@ -235,6 +240,8 @@ DELAY = Quantity(
     mistaken=_TIME_MISTAKEN,
     canonical=("ns", "us", "ms", "s"),
 )
+# A delay that has no jitter of its own.
+JITTER = replace(DELAY, example="5ms")
 RTT = replace(DELAY, noun="round-trip time", example="40ms", maximum=120 * NS_PER_S)
 TIME = replace(
     DELAY, noun="time", example="10s", bare=("s", "ms"), maximum=DAY_NS, too_large="a run lasts a day at most"

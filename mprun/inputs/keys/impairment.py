@@ -44,7 +44,7 @@ PERCENT = text_schema(units.PERCENT_PATTERN, "1%", "25%")
 DELAY = text_schema(units.DELAY.pattern, "5ms")
 QUEUE = text_schema(units.QUEUE_PATTERN, "80packets", "1bdp")
 
-_Delay = Annotated[int, *quantity(units.DELAY, "5ms")]
+_Delay = Annotated[int, *quantity(units.JITTER, "5ms")]
 _Share = Annotated[float, *parsed(units.parse_ratio, PERCENT)]
 _Chance = Annotated[float, *parsed(units.parse_loss, PERCENT)]
 _ALL_ALIKE = "'{given}' would give every packet the fate of the first: write less, such as '25%'"
@@ -287,7 +287,7 @@ _RATE = text_schema(units.RATE.pattern, "20mbit", "500kbit", "1gbit")
 RateBoth = Annotated[Both[int], *_both(units.parse_link_rate, _RATE)]
 DelayBoth = Annotated[Both[int], *_both(units.DELAY.parse, text_schema(units.DELAY.pattern, "20ms", "500us"))]
 JitterBoth = Annotated[
-    Both[Jitter], *_both(_value_or_entry(Jitter, units.DELAY.parse, JitterEntry), DELAY, JitterEntry)
+    Both[Jitter], *_both(_value_or_entry(Jitter, units.JITTER.parse, JitterEntry), DELAY, JitterEntry)
 ]
 LossBoth = Annotated[Both[Loss], *_both(parse_loss_model, PERCENT, *LOSS_ENTRIES.values())]
 # without a correlation, as netem's reduces the share far below the given one

@@ -334,8 +334,7 @@ class Document:
         # the words of a command are in a list, and have placeholders in single braces; other texts mean themselves
         may_mean = isinstance(path[-1], str) and not {"environment", "title", "description"} & {*path}
         braced = _BRACED.fullmatch(text) if parameters is not None and may_mean else None
-        # a value that is its own key, as in `rate: rate`
-        name = (braced[1] or braced[2]) if braced else text if may_mean and text == path[-1] else None
+        name = (braced[1] or braced[2]) if braced else None
         if name and parameters is not None and name in parameters.values:
             self.refuse(path, f"'{text}' is not the parameter '{name}': write '\"{{{{ {name} }}}}\"'")
             return UNREADABLE

@@ -176,7 +176,13 @@ def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProbl
     for problem in document.problems:
         if document.tree.replaced and problem.message.startswith(("no flow ", "names no tool")):
             problem = replace(problem, message=f"{problem.message}; {document.tree.replaced}")
-        if _NO_NUMBER.match(problem.message) and (template := advise_product(document.written(problem.path))):
+        template = None
+        if _NO_NUMBER.match(problem.message):
+            written, params = document.written(problem.path), document.part("params")
+            # a value that is its own key, as in `rate: rate`
+            is_name = problem.path[-1:] == (written,) and isinstance(params, dict) and written in params
+            template = f"{{{{ {written} }}}}" if is_name else advise_product(written)
+        if template:
             problem = replace(problem, message=f"{problem.message.rpartition(': ')[0]}: write '\"{template}\"'")
         given = name_givers(problem, document, parameters) or _name_axes(problem, document, files)
         yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem

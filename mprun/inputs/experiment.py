@@ -261,7 +261,8 @@ def _explain_bound(found: metric.Metric, value: object) -> str | None:
         middle = metric.parse_bound(found, read_scalar(around[1]))
         by = middle * parse_share(around[2]) if "%" in around[2] else metric.parse_bound(found, read_scalar(around[2]))
         low, high = (spell_scalar(metric.render_bound(found.unit, bound)) for bound in (middle - by, middle + by))
-        return f"'{value}' is a range: write 'min: {low}, max: {high}'"
+        lower = f"min: {low}, " if by < middle or (found.is_free and found.unit == "count") else ""
+        return f"'{value}' is a range: write '{lower}max: {high}'"
     return None
 
 

@@ -108,7 +108,13 @@ def chooses(condition: Condition, text: str) -> bool:
     """
     if condition.until is None:
         return text == condition.value
-    return evaluate(parse(condition.spell()), lambda _: parse_amount(text)).is_true
+    statement, value = parse(condition.spell()), parse_amount(text)
+    try:
+        return evaluate(statement, lambda _: value).is_true
+    except ExpressionError as error:
+        # the statement is none that a person wrote
+        written = f"{condition.key}={condition.wanted}"
+        raise ExpressionError(written, 0, len(written), error.reason.partition(": ")[2]) from None
 
 
 def check(expression: Expression, find: Callable[[Reference], Metric | Value]) -> None:
@@ -187,9 +193,11 @@ class _Evaluation:
         (bare_node, bare), (sized_node, sized) = (right, left) if other.dimension == (0, 0) else (left, right)
         is_written = not syntax.references_of(bare_node)
         if what in _CHANGES and node is bare_node and isinstance(node, syntax.Literal) and bare.unit == "ratio":
-            sign, factor = _CHANGES[what]
-            text = self._text[node.start : node.end]
-            message += f": write '* {1 + factor * bare.amount:g}' in place of '{sign} {text}'"
+            sign, change = _CHANGES[what]
+            if (factor := 1 + change * bare.amount) > 0:
+                is_sum = isinstance(sized_node, syntax.Operation) and sized_node.operator in "+-"
+                first = "put what stands before it in brackets, and " if is_sum else ""
+                message += f": {first}write '* {factor:g}' in place of '{sign} {self._text[node.start : node.end]}'"
         elif bare.dimension == (0, 0) and is_written and sized.dimension in _EXAMPLES:
             message += f": give the number a unit, as in '{_EXAMPLES[sized.dimension]}'"
         elif bare.dimension == (0, 0) and isinstance(sized_node, syntax.Literal):

@@ -321,6 +321,8 @@ class _Parser:
             number = _NUMBER_BEFORE.search(self._text, 0, token.start) if token.text.isalpha() else None
             if number and is_name:
                 raise self._error(token, f"an operator is missing: write '{number[1]} * {token.text}...' for a product")
+            if token.text == _TIMES and not re.match(r" *[\w(]", self._text[token.end :]):
+                number = None
             if number and token.text == _TIMES:
                 raise self._error(token, f"is no sign of a statement: write '{number[1]} *' for a product")
             if number:
@@ -497,7 +499,7 @@ class _Parser:
                 return Literal(token.start, token.end, number * base.units[unit] / size, kind)
         if problem := _find_mistake(token.text.removesuffix(unit), unit):
             raise self._error(token, problem)
-        if unit == _TIMES:
+        if unit == _TIMES and re.match(r" +[\w(]", self._text[token.end :]):
             raise self._error(token, f"is no product: write '{token.text.removesuffix(unit)} *'")
         known = ", ".join([*units.RATE.units, *units.TIME.units, *units.VOLUME.units, "%", "packets"])
         raise self._error(token, f"no unit '{unit}'; units: {known}")

@@ -76,9 +76,9 @@ def check_hosts(topology: spec.TopologySpec, experiment: spec.ExperimentSpec, do
                 message = f"is one value for the whole kernel, and '{first}' has {before}: give both the same"
                 notes.refuse(("hosts", host, "sysctl", name), message)
             if name == _QDISC and not document.tree.is_resolved:
-                discipline = value if value in get_args(DisciplineName) else "fq_codel"
-                write = f"write 'queue: {{discipline: {discipline}}}' at a link, or remove it"
-                message = f"has no effect on links, whose queues the topology sets: {write}"
+                is_known = value in get_args(DisciplineName)
+                own = f"write 'queue: {{discipline: {value}}}' at a link, or " if is_known else ""
+                message = f"has no effect on links, whose queues the topology sets: {own}remove it"
                 notes.warn(("hosts", host, "sysctl", name), message)
             if name == "net.mptcp.scheduler" and not document.tree.is_resolved:
                 message = f"is a setting of 'mptcp': write 'mptcp: {{scheduler: {value}}}' in place of this sysctl"

@@ -366,8 +366,7 @@ def _advise_shape(
     else:
         is_of_flow = owner is not None and "tool" in owner.model_fields
         if key == "congestion" and isinstance(value, str):
-            link = suggest((*path[:-1], "link"), "path0")
-            return f"write 'congestion: {value}' in the flow for all links, or '{key}: {{{link}: {value}}}' for one"
+            return f"write 'sysctl: {{net.ipv4.tcp_congestion_control: {value}}}' for all links"
         if whole := write_out("nodes" if path[:-1] == ("nodes",) else key, value, is_of_flow):
             return f"write '{whole}'"
         advice = advise_mapping(value, _example_of(below), bool(path) and isinstance(path[-1], int))
@@ -449,7 +448,10 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
     if is_name and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
         return f"'{key}' is a name and no key: write '- {entry}'"
     if len(path) == 1 and isinstance(below, dict) and below and not is_near:
-        if {*below} <= {*known}:
+        # the module of links has models of this one
+        from mprun.inputs.keys.link import DirectionProperties
+
+        if {*below} <= {*known} & {*DirectionProperties.model_fields}:
             return f"'{key}' has keys of this level: write them without '{key}:' and without their indentation"
         models = {name: _bare(field.annotation) for name, field in fields_of(owner).items()}
         fitting = "' or '".join(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -84,7 +85,12 @@ def _parse_start(value: object) -> StartEntry:
     if "after" not in value:
         raise refuse({("after",): "is missing: name a flow, as in 'start: {after: bulk}', or write 'start: 5s'"}, value)
     if isinstance(after := value["after"], str) and after[:1].isdigit():
-        raise refuse({("after",): f"names a flow, and '{after}' is none: write 'start: {after}'"}, value)
+        with suppress(units.QuantityError):
+            TIME.parse(after)
+            flow = value.get("of")
+            is_flow = isinstance(flow, str) and flow not in ("start", "end")
+            write = f"start: {{after: {flow}, offset: {after}}}" if is_flow else f"start: {after}"
+            raise refuse({("after",): f"names a flow, and '{after}' is none: write '{write}'"}, value)
     return StartEntry.model_validate(value)
 
 

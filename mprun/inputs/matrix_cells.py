@@ -296,7 +296,11 @@ def _find_name_problem(name: str, value: object, parameters: Collection[str], do
     traffic, delay = document.part("traffic"), f"{owner}{dot}delay"
     flows = [one.get("name") for one in traffic if isinstance(one, dict)] if isinstance(traffic, list) else []
     settings, place = document.part("hosts"), "in the flow" if owner in flows else "at its place"
-    how = f"'params: {{{prop}: ...}}', '{prop}: \"{{{{ {prop} }}}}\"' {place}, and '{prop}: [...]' here"
+    use = f'{prop}: "{{{{ {prop} }}}}"'
+    if prop == "congestion" and owner not in flows:
+        # that of a host is a mapping by link
+        use = f'sysctl: {{net.ipv4.tcp_congestion_control: "{{{{ {prop} }}}}"}}'
+    how = f"'params: {{{prop}: ...}}', '{use}' {place}, and '{prop}: [...]' here"
     if dot and (owner in flows or (isinstance(settings, dict) and owner in settings)):
         what = "flow" if owner in flows else "host"
         return f"'{owner}' is a {what}, and an axis is a parameter or a property of a link: write {how}"

@@ -448,10 +448,7 @@ def _say_unknown(path: ValuePath, owner: type[FileModel] | None, below: object) 
     if is_name and (entry := write_entry(_key_of(path[:-1]), key, below, known)):
         return f"'{key}' is a name and no key: write '- {entry}'"
     if len(path) == 1 and isinstance(below, dict) and below and not is_near:
-        # the module of links has models of this one
-        from mprun.inputs.keys.link import DirectionProperties
-
-        if {*below} <= {*known} & {*DirectionProperties.model_fields}:
+        if "rate" in known and {*below} <= {*known} - {"description", "version"}:
             return f"'{key}' has keys of this level: write them without '{key}:' and without their indentation"
         models = {name: _bare(field.annotation) for name, field in fields_of(owner).items()}
         fitting = "' or '".join(

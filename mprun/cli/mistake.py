@@ -135,10 +135,11 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
         return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
     where = {context.info_name or "", *known} if context else known
     parameters = _read_parameters(context.command, words) if context else []
-    for asked, value in zip(words, [*words[1:], "VALUE"], strict=False):
+    for asked, following in zip(words, [*words[1:], "VALUE"], strict=False):
         # click reads `-cc` as the options -c and -c
-        if len(option) == 2 and asked.startswith(option) and asked[1:] in parameters:
-            return click.UsageError(f"no option '{asked}': write '-p {asked[1:]}={value}'", context)
+        name, _, given = asked.lstrip("-").partition("=")
+        if asked.startswith(option) and name in parameters:
+            return click.UsageError(f"no option '{asked}': write '-p {name}={given or following}'", context)
     for asked in dict.fromkeys((option, _SHORT.get(option, option))):
         for names, meant, advice in _OTHERWISE:
             if asked in names.split() and not (meant and where.isdisjoint(meant.split())):
@@ -161,8 +162,6 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     near = [one for one, ratio in ratios.items() if ratio > 0.6]
     if near or len(option) == 2:
         return click.NoSuchOption(option, possibilities=near, ctx=context)
-    if word in parameters:
-        return click.UsageError(f"no option '{option}': for a parameter of the files write '-p {word}=VALUE'", context)
     others = [f"`mprun {name}`" for name in commands if option in _options_of(name)]
     if others:
         more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""

@@ -333,8 +333,11 @@ def test_a_metric_of_one_side_alone_is_not_compared(runs: Path) -> None:
     path.write_text(json.dumps({**summary, "metrics": {k: v for k, v in metrics.items() if k != "bulk.goodput"}}))
     made = call("compare", FIRST, SECOND, "--metric", "bulk.goodput")
     assert (made.exit_code, made.stdout.splitlines()[-1]) == (2, "NOT COMPARED  no metric is measured on both sides")
-    # both runs ended and did what was asked
     path.write_text(json.dumps({**summary, "metrics": {}}))
+    assert call("compare", FIRST, SECOND).exit_code == 2
+    # both runs ended and did what was asked, and nothing was measured
+    first = runs / FIRST / "summary.json"
+    first.write_text(json.dumps({**json.loads(first.read_text()), "metrics": {}}))
     assert call("compare", FIRST, SECOND).exit_code == 0
 
 

@@ -263,7 +263,6 @@ def check_end(experiment: spec.ExperimentSpec, document: Document) -> None:
 def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
     """Warn of names in figures that no path, flow, node, link, axis or value has. Tables have names of their own."""
     topology, experiment = checked.topology, checked.experiment
-    _check_link_rates(checked, document)
     if not any(plot.names for plot in experiment.plots):
         return
     paths = find_flow_paths(topology, experiment)
@@ -278,7 +277,7 @@ def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], 
                 document.warn(("plots", n, "names", name), message)
 
 
-def _check_link_rates(checked: spec.Spec, document: Document) -> None:
+def check_link_rates(checked: spec.Spec, document: Document) -> None:
     """Warn of figures of rates of links if no rate changes."""
     rates = {link.name: (link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s) for link in checked.topology.links}
     changes = [one for one in checked.topology.changes if isinstance(one, spec.LinkChange)]

@@ -348,6 +348,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         if network.spec is not None:
             checked = Spec(network.spec, action)
             cross_check.check_shown_names(checked, axes, last)
+            cross_check.check_link_rates(checked, last)
             event_check.check_traces(checked, network.events, first)
             event_check.check_pauses(checked, network.events, first)
         if action.search is not None:

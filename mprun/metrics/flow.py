@@ -23,6 +23,7 @@ from mprun.model.intent import AddressedFlow
 from mprun.model.intent.failure import find_failures
 from mprun.model.spec import Change
 from mprun.model.units import NS_PER_S, TIME
+from mprun.safety.text import attach
 from mprun.workloads.own_result import BESIDE_S, own_metrics
 from mprun.workloads.tool import Result, Tool, metrics_of, steady_span, time_limit_of, tool_of
 
@@ -136,7 +137,7 @@ def _find_errors(
         silent = f"no errors printed; its output ends: {output}" if output else "it printed nothing"
         said = why or result.error or printed or silent
         status = "" if failed is None else f" ended with status {spell_status(processes[failed].status)}"
-        yield f"{flow.name}: {flow.tool}{status}: {said}{result.hint}{because}"
+        yield attach(attach(f"{flow.name}: {flow.tool}{status}: {said}", result.hint), because)
 
 
 def _shown(log: str) -> str:

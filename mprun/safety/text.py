@@ -47,6 +47,11 @@ def name_some(names: Sequence[str], most: int) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
+def attach(text: str, more: str) -> str:
+    """Return a text and what follows it, such as `; write '{port}'`. After several lines, it has a line of its own."""
+    return f"{text}\n{more.removeprefix('; ')}" if more and "\n" in text else f"{text}{more}"
+
+
 def untaken(name: str, taken: Collection[str]) -> str:
     """Return a slug, or the slug with the first number from 2 on that is not taken, such as `rate.2`."""
     numbered = (f"{name[: MOST_SLUG - 5]}.{number}" for number in count(2))

@@ -26,6 +26,7 @@ from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Ready
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
 from mprun.model.units import NS_PER_S
+from mprun.safety.text import attach
 from mprun.workloads import own_program, tool
 from mprun.workloads.own_result import OF_OUTPUT, read_own
 from mprun.workloads.own_result import own_metrics as own_metrics
@@ -225,9 +226,10 @@ def _tell_printed(flow: Flow, outputs: Outputs, programs: Sequence[str]) -> str:
         found = ((stream, _end_of(outputs.log(name, stream))) for stream in streams)
         stream, printed = next((one for one in found if one[1]), ("", ""))
         if printed:
-            told += f"; the {program} printed (logs/{name}.{stream}):{printed}"
+            told = attach(told, f"; the {program} printed (logs/{name}.{stream}):{printed}")
         elif program == "server":
-            told += "; the server printed nothing: flush its output, as with fflush(stdout) or print(..., flush=True)"
+            remedy = "flush its output, as with fflush(stdout) or print(..., flush=True)"
+            told = attach(told, f"; the server printed nothing: {remedy}")
     return told
 
 

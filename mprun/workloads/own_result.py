@@ -12,6 +12,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from mprun.inputs.keys.own_output import OUTPUT_UNITS
@@ -165,7 +166,7 @@ def _read_value(entry: ResultEntry, texts: Mapping[str, str], warnings: list[str
         if "json" in entry and not any(line.startswith("{") for line in lines):
             known = ": no line is a JSON object, and 'json' is a path in one: write 'regex' for other text"
         raise _NotFound(f"{name}: no number for {_name_values(entry)} in {_tell_position(entry)}{known}")
-    return float(_TAKES[entry["take"]](numbers)) * OUTPUT_UNITS[entry["unit"]][1]
+    return _in_base_units(float(_TAKES[entry["take"]](numbers)), OUTPUT_UNITS[entry["unit"]][1])
 
 
 def _read_table(
@@ -199,7 +200,7 @@ def _read_table(
         numbers = [_number(cell) for cell in column]
         if name == entry.get("time"):
             factor = OUTPUT_UNITS[entry["units"].get(name, "s")][1]
-            times = [None if one is None else one * factor + origin_s for one in numbers]
+            times = [None if one is None else _in_base_units(one, factor) + origin_s for one in numbers]
             problems += _find_time_problems(name, lines, times, allowed_s)
             table["time_s"] = times
             continue
@@ -208,7 +209,7 @@ def _read_table(
             what = f"column '{name}' has a text and no number"
             problems += [(what, n) for n, one, cell in zip(lines, numbers, column, strict=True) if one is None and cell]
             title = f"{name}{SUFFIXES[SYMBOLS[kind]]}"
-            values: Sequence[Any] = [None if one is None else one * factor for one in numbers]
+            values: Sequence[Any] = [None if one is None else _in_base_units(one, factor) for one in numbers]
         else:
             is_numeric = all(one is not None or not cell for one, cell in zip(numbers, column, strict=True))
             title, values = name, numbers if is_numeric else column
@@ -389,6 +390,14 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
                 yield rows.line_num, cells
     except csv.Error as error:
         raise _NotFound(f"line {rows.line_num} is no CSV: {error}") from None
+
+
+def _in_base_units(number: float, factor: Decimal) -> float:
+    """Return the float that is nearest to the product, so that 57 % equals the bound `57%`: 57 * 0.01 is a little more.
+
+    factor: base units in the unit of the number, as in OUTPUT_UNITS.
+    """
+    return float(Decimal(repr(number)) * factor)
 
 
 def _number(value: object) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,9 @@ from mprun.inputs.keys.own_output import MetricEntry, TableEntry
 from mprun.inputs.loading import load
 from mprun.inputs.reader import RESOLVED
 from mprun.inputs.writer import write_experiment
+from mprun.metrics.flow import _find_errors
+from mprun.model.agent_report import Ended
+from mprun.model.metric import parse_bound
 from mprun.workloads import exec as tool
 from mprun.workloads.tool import metrics_of
 from tests.core.test_tools import Left, flow
@@ -71,6 +74,22 @@ def test_a_metric_is_found(metric: dict[str, Any], value: float) -> None:
     result = read({"name": "own", **metric}, f=CSV)
     assert result.error is None
     assert result.values == {"time": 1.0, "own": pytest.approx(value, rel=1e-12)}
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "bound"),
+    [("57", "%", "57%"), ("0.007", "%", "0.007%"), ("0.9", "ms", "900us"), ("1.005", "kbit", "1005bit")],
+)
+def test_a_metric_equals_the_bound_of_the_same_text(number: str, unit: str, bound: str) -> None:
+    """A product with 0.01 or 0.001 was a little more or less."""
+    entry = {"name": "own", "unit": unit}
+    result = read({**entry, "regex": "load ([0-9.]+)", "file": "f"}, f=f"load {number}\n")
+    metric = metrics_of(flow("exec", metrics=[MetricEntry.model_validate({**entry, "json": "a"}).plain()]))["own"]
+    assert result.values["own"] == parse_bound(metric, bound)
+    table = TableEntry.model_validate({"name": "t", "file": "f", "units": {"load": unit}}).plain()
+    left = Left({"bulk": "", "bulk.err": ""}, {"f": f"load\n{number}\n".encode()}, began_ns=0, ended_ns=10**9)
+    columns = dict(tool.parse(flow("exec", tables=[table]), left).tables["t"])
+    assert [values for name, values in columns.items() if name.startswith("load")] == [[parse_bound(metric, bound)]]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +233,17 @@ def test_an_output_without_a_metric_is_shown(more: dict[str, Any], printed: dict
             ": the output of the command has it: remove 'of: server'; the server printed (logs/bulk.server.out): "
             "served 3",
         ),
+        # the next sentence followed the last line on its line
+        (
+            {"bulk.err": "no route\nto host", "bulk.server": "served 3"},
+            "; the command printed (logs/bulk.err):\nno route\nto host\nthe server printed (logs/bulk.server.out): "
+            "served 3",
+        ),
+        (
+            {"bulk.err": "no route\nto host"},
+            "; the command printed (logs/bulk.err):\nno route\nto host\nthe server printed nothing: flush its output, "
+            "as with fflush(stdout) or print(..., flush=True)",
+        ),
     ],
 )
 def test_the_output_of_a_server_without_a_metric_is_shown(printed: dict[str, str], told: str) -> None:
@@ -222,6 +252,19 @@ def test_the_output_of_a_server_without_a_metric_is_shown(printed: dict[str, str
     left = Left({"bulk": "", **printed}, began_ns=0, ended_ns=10**9)
     result = tool.parse(flow("exec", metrics=[entry], server=["s"], command=["c", "{port}"]), left)
     assert result.error == f"metric 'own': no number for 'Took ([0-9]+)' in the output of the server{told}"
+
+
+def test_advice_is_not_on_the_last_line_of_a_program() -> None:
+    left = Left({"bulk": "", "bulk.err": "Traceback:\nConnection refused\n"}, began_ns=0, ended_ns=10**9)
+    asked: Any = flow("exec")
+    ended = {"bulk": Ended(1, False, "flow")}
+    (error,) = _find_errors(asked, ended, tool.parse(asked, left), cast(Any, left), "; the router refused it")
+    assert error.splitlines() == [
+        "bulk: exec ended with status 1: Traceback:",
+        "Connection refused",
+        "the entry has no 'server', and nothing listens",
+        "the router refused it",
+    ]
 
 
 def test_a_missing_metric_or_table_takes_no_other_with_it() -> None:

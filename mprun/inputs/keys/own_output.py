@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -17,11 +18,15 @@ from mprun.model.table_columns import TABLES
 # The value of a metric that follows from several values of the output.
 Take = Literal["last", "first", "sum", "count", "mean", "min", "max", "median", "p95", "p99"]
 # The unit of a value in an output -> the kind of the metric, and base units in one unit.
-OUTPUT_UNITS: dict[str, tuple[Unit, float]] = {
-    "count": ("count", 1.0),
-    **{unit: (kind, size / base) for kind, (known, base) in QUANTITIES.items() for unit, size in known.units.items()},
-    "%": ("ratio", 0.01),
-    "share": ("ratio", 1.0),
+OUTPUT_UNITS: dict[str, tuple[Unit, Decimal]] = {
+    "count": ("count", Decimal(1)),
+    **{
+        unit: (kind, Decimal(size) / base)
+        for kind, (known, base) in QUANTITIES.items()
+        for unit, size in known.units.items()
+    },
+    "%": ("ratio", Decimal("0.01")),
+    "share": ("ratio", Decimal(1)),
 }
 MOST_REGEX = 200
 MOST_OWN = 50

@@ -126,7 +126,7 @@ def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[st
     operand.tell_incomplete(found)
     summary = read_summary(found)
     chosen = _check(metrics, list_metrics(summary.cells)) or choose_columns(
-        summary.cells, found.record.show, find_own(found), is_wide=True
+        summary.cells, found.record.show, find_own(found, summary.cells), is_wide=True
     )
     return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
 

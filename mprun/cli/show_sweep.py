@@ -35,7 +35,7 @@ def show_sweep(
     """
     cells = summary.cells
     axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
-    metrics = _check(cells, wanted) or choose_columns(cells, sweep.record.show, find_own(sweep))
+    metrics = _check(cells, wanted) or choose_columns(cells, sweep.record.show, find_own(sweep, cells))
     rows = [[*axes, "runs", *metrics]]
     for cell in cells:
         means = (format_mean(cell, name, confidence) for name in metrics)

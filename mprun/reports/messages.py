@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors, failures and warnings of a sweep's runs, joined: messages that differ in numbers only become one.
 
-Numbers within a name, an address or a version are no measured values, and keep messages apart.
+Numbers within a name, an address, a version or quotes are no measured values, and keep messages apart.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from mprun.model.run_summary import KINDS, Kind
 from mprun.model.scalar import spell_values
@@ -17,7 +17,10 @@ from mprun.storage.sweep_directory import SweepDirectory
 
 # The number of cells that a message names.
 MOST_CELLS = 2
-_NUMBER = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w)")
+# What stands in quotes, or the group of a number. An apostrophe within or behind a word is no quote.
+_NUMBER = re.compile(
+    r"""(?<!\w)(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)|((?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w))"""
+)
 
 
 def join_texts(runs: Sequence[Sequence[str]]) -> list[tuple[list[int], str]]:
@@ -29,11 +32,13 @@ def join_texts(runs: Sequence[Sequence[str]]) -> list[tuple[list[int], str]]:
     numbers: dict[tuple[str, ...], list[list[str]]] = {}
     for n, texts in enumerate(runs):
         for text in texts:
-            key = tuple(_NUMBER.split(text))
+            found = [one.span(1) for one in _NUMBER.finditer(text) if one[1]]
+            ends = [(0, 0), *found, (len(text), len(text))]
+            key = tuple(text[end:begin] for (_, end), (begin, _) in pairwise(ends))
             owners.setdefault(key, {})[n] = None
-            numbers.setdefault(key, []).append(_NUMBER.findall(text))
-    found = [(list(owners[key]), _write(key, numbers[key])) for key in owners]
-    return sorted(found, key=lambda one: -len(one[0]))
+            numbers.setdefault(key, []).append([text[begin:end] for begin, end in found])
+    joined = [(list(owners[key]), _write(key, numbers[key])) for key in owners]
+    return sorted(joined, key=lambda one: -len(one[0]))
 
 
 def _write(words: Sequence[str], numbers: Sequence[Sequence[str]]) -> str:

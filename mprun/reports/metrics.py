@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mprun.model.run_summary import ExpectationVerdict, MetricValue
     from mprun.model.spec import Flow
     from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
-    from mprun.storage.sweep_directory import ResultDirectory
+    from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
 
 def format_bound(bounds: Mapping[str, Any], unit: str) -> str:
@@ -104,13 +104,27 @@ def list_own(flows: Iterable[Flow]) -> list[str]:
     return [f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())]
 
 
-def find_own(source: ResultDirectory) -> list[str]:
-    """Return the metrics that the entries of a run, or of a sweep's first run, take from their own programs."""
-    run = source if isinstance(source, RunDirectory) else next((kept.run for kept in source.runs()), None)
-    # the plan of another version may not be readable
-    with contextlib.suppress(MprunError):
-        return list_own(run.plan().intent.traffic) if run else []
-    return []
+def find_own(source: ResultDirectory, cells: Sequence[CellSummary] = ()) -> list[str]:
+    """Return the metrics that the entries of a run, or of a sweep's cells, take from their own programs.
+
+    cells: those of the sweep's summary. The entries of a cell are read only if no cell before it has all its metrics.
+    """
+    runs = [source] if isinstance(source, RunDirectory) else _find_sources(source, cells)
+    found: list[str] = []
+    for run in runs:
+        # the plan of another version may not be readable
+        with contextlib.suppress(MprunError):
+            found += list_own(run.plan().intent.traffic)
+    return list(dict.fromkeys(found))
+
+
+def _find_sources(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Iterator[RunDirectory]:
+    """Yield the first run of each cell that has a metric that no cell before it has."""
+    seen: set[str] = set()
+    for n, cell in enumerate(cells):
+        if not seen.issuperset(cell.metrics):
+            seen.update(cell.metrics)
+            yield from (kept.run for kept in islice(sweep.runs((n,)), 1))
 
 
 def choose_columns(

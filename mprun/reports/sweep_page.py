@@ -42,7 +42,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
     cells = summary.cells
     plots = record.plots
     study = replace(gather(sweep, cells), confidence=confidence)
-    leading = choose_metrics(cells, record.show, find_own(sweep))
+    leading = choose_metrics(cells, record.show, find_own(sweep, cells))
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
     gallery = Gallery()
     notes = list(lacking(study, plots))
@@ -71,7 +71,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
     record, cells = sweep.record, read_summary(sweep).cells
-    leading = choose_metrics(cells, record.show, find_own(sweep))
+    leading = choose_metrics(cells, record.show, find_own(sweep, cells))
     return list(draw_sweep(gather(sweep, cells), record.plots, leading[:MOST_FIGURES]))
 
 

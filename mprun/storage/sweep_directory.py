@@ -28,7 +28,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -232,9 +232,14 @@ class SweepDirectory(OutputDirectory):
         """Return the number of runs that need not be made again."""
         return sum(kept.summary.status != "error" for kept in self.runs())
 
-    def runs(self) -> Iterator[Kept]:
-        """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete."""
+    def runs(self, cells: Collection[int] | None = None) -> Iterator[Kept]:
+        """Yield the runs that have ended, by cell and number. A run counts as ended if its summary is complete.
+
+        cells: the numbers of the cells whose runs are read. Default: of all.
+        """
         for n, cell in enumerate(self.record.cells):
+            if cells is not None and n not in cells:
+                continue
             folder = self.folder.below(f"runs/{cell.folder}")
             for number in sorted(int(name) for name in folder.find("*", folders=True) if NUMBER.fullmatch(name)):
                 run = RunDirectory(folder.below(str(number)))

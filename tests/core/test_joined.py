@@ -43,6 +43,14 @@ def test_names_addresses_versions_and_units_keep_messages_apart() -> None:
     assert join_texts([[text] for text in texts]) == [([n], text) for n, text in enumerate(texts)]
 
 
+def test_numbers_in_quotes_stay() -> None:
+    texts = ["'wait 5' failed", "'wait 7' failed", 'no "a 5"', 'no "a 7"', "write `-p n 5`", "write `-p n 7`"]
+    assert join_texts([[text] for text in texts]) == [([n], text) for n, text in enumerate(texts)]
+    # an apostrophe is no quote
+    late = [[f"'a 1': the host's clock was late by {ms} ms and its paths' by 2 ms"] for ms in (3, 5)]
+    assert join_texts(late) == [([0, 1], late[0][0].replace("by 3 ms", "by 3 to 5 ms"))]
+
+
 def test_equal_numbers_are_no_range() -> None:
     assert join_texts([["3 of 10 came"], ["4 of 10 came"]]) == [([0, 1], "3 to 4 of 10 came")]
     assert join_texts([["x 1.0 y."], ["x 1 y."]]) == [([0, 1], "x 1.0 y.")]

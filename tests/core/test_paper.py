@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
+from mprun.model.intent.intent_file import digest_of
 from mprun.model.run_summary import MetricValue, Symbol
 from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic, SweepSummary
 from mprun.reports import paper
-from mprun.reports.metrics import choose_columns, choose_metrics
+from mprun.reports.metrics import choose_columns, choose_metrics, find_own
 from mprun.safety.cell import Number
+from mprun.storage.sweep_directory import SweepDirectory
+from mprun.sweeps.sweep_summary import read_summary
+from tests.hostile import make_sweep
 from tests.summaries import CELL, PASSED
 
 
@@ -90,3 +96,18 @@ def test_metrics_of_own_programs_come_before_others() -> None:
     assert choose_columns(cells, ["lte.rtt"], own) == ["lte.rtt"]
     assert choose_columns(cells, [], []) == ["wifi.rtt", "lte.rtt", "app.time"]
     assert choose_columns(cells, names, []) == list(names)
+
+
+def test_metrics_of_own_programs_are_found_in_later_cells(tmp_path: Path) -> None:
+    """Those of the first run alone were known."""
+    sweep = SweepDirectory(make_sweep(tmp_path))
+    path = sweep.path / "runs" / "cc=reno" / "1"
+    plan, summary = (json.loads((path / name).read_text()) for name in ("plan.json", "summary.json"))
+    entry = {"name": "done", "regex": "a", "unit": "count", "take": "last"}
+    plan["intent"]["traffic"][0]["options"]["metrics"] = [entry]
+    summary["metrics"]["bulk.done"] = {"value": 3, "unit": "1"}
+    (path / "plan.json").write_text(json.dumps({**plan, "digest": digest_of(plan["intent"])}))
+    (path / "summary.json").write_text(json.dumps(summary))
+    cells = read_summary(sweep).cells
+    assert find_own(sweep, cells) == ["bulk.done"]
+    assert find_own(sweep, cells[:1]) == []

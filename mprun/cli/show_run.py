@@ -43,6 +43,11 @@ def show_summary(
         intent = run.plan().intent
     flows = intent.traffic if intent else ()
     metrics = summary.metrics
+    if intent and len(metrics) > 1 and [*metrics] == sorted(metrics):
+        # earlier versions sorted the names; the order of the tools needs them, and they are slow to import
+        from mprun.metrics.summary import order_metrics
+
+        metrics = order_metrics(metrics, intent)
     hidden = _find_hidden(summary)
     out = hidden | find_repeated(metrics)
     known = [name for name in metrics if name not in out or name in expected]

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from mprun.bundles.archive import _check, unpack, write_archive
 from mprun.bundles.crate import Description, describe
 from mprun.bundles.licence import find_licence
-from mprun.bundles.pack import pack
+from mprun.bundles.pack import digest_of, pack
 from mprun.bundles.reproduction import Original, Reproduction, choose_engine, open_bundle, open_original, reproduce
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
@@ -399,6 +399,15 @@ def write_own_sweep(folder: Path, **parameters: str) -> SweepDirectory:
             run.folder.write_json("environment.json", {**ENVIRONMENT, "parameters": dict(cell.parameters)})
             run.folder.write_json("summary.json", {**SUMMARY, "seed": spec.experiment.seed})
     return sweep
+
+
+def test_a_bundle_of_an_earlier_version_has_the_digest_of_a_summary_with_sorted_keys(tmp_path: Path) -> None:
+    old, again = (RunDirectory(copy_run(tmp_path, name)) for name in ("old", "again"))
+    again.write_summary(again.summary())
+    original = Original(old, {".": {name: digest_of(old, name) for name in old.artifacts()}})
+    assert original.find_difference(".", again) is None
+    again.write_summary(again.summary()._replace(seed=2))
+    assert original.find_difference(".", again) == "summary.json differs"
 
 
 def test_the_written_files_of_a_sweep_are_compared_in_each_run(tmp_path: Path) -> None:

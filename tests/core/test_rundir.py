@@ -335,3 +335,16 @@ def test_captures_that_a_run_did_not_keep_are_not_compared(tmp_path: Path) -> No
     shutil.copy(again.path / first, again.path / "pcap" / "another.pcap")
     assert first_difference(kept, again) is None
     assert first_difference(again, kept) == f"pcap/another.pcap is only in {again.path}"
+
+
+def test_the_order_of_the_keys_of_a_summary_is_not_compared(tmp_path: Path) -> None:
+    """Earlier versions sorted them, and all their runs were different."""
+    old, again = (RunDirectory(copy_run(tmp_path, name)) for name in ("old", "again"))
+    again.write_summary(again.summary())
+    assert old.folder.read_bytes("summary.json") != again.folder.read_bytes("summary.json")
+    assert first_difference(old, again) is None
+    assert first_difference(again, old) is None
+    summary = again.summary()
+    goodput = summary.metrics["bulk.goodput"]
+    again.write_summary(summary._replace(metrics={**summary.metrics, "bulk.goodput": goodput._replace(value=1)}))
+    assert str(first_difference(old, again)).startswith("summary.json differs from byte ")

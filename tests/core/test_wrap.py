@@ -50,6 +50,16 @@ def test_the_file_of_a_run_has_its_metrics_in_reading_order(tmp_path: Path) -> N
     assert list(RunDirectory(tmp_path).summary().metrics) == list(ordered)
 
 
+def test_the_metrics_of_an_earlier_version_are_shown_in_reading_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """It sorted their names."""
+    run = RunDirectory(RUN)
+    summary = run.summary()
+    assert [*summary.metrics] == sorted(summary.metrics)
+    show_summary(summary, run, True)
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  bulk.")]
+    assert shown[:3] == READING_ORDER
+
+
 def test_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:
     run = RunDirectory(RUN)
     show_summary(run.summary()._replace(errors=("bad:\na.c:1: error:\n    4 | x",)), run, True)

@@ -22,7 +22,7 @@ _OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".xz", ".7z")
 @options.parent
 @options.to(
     "Write the bundle to FILE, a new file. Default: NAME.mprun.zip in the current directory.",
-    type=options.Target(b"PK", is_new=True, has_folder=True),
+    type=options.Target(b"PK", is_new=True, has_folder=True, suffixes=[".zip"]),
 )
 @options.text(
     "--license licence", "SPDX|URL", "Set the licence of the bundle: an SPDX identifier, such as CC-BY-4.0, or a URL."

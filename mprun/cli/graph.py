@@ -26,7 +26,7 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot"}
 )
 @options.to(
     "Write the picture to FILE, or to standard output if it is `-`.",
-    type=options.Target(b"<", b"\x89PNG", b"graph ", takes_dash=True),
+    type=options.Target(b"<", b"\x89PNG", b"graph ", takes_dash=True, suffixes=[*SUFFIXES]),
 )
 @click.option("--addresses", is_flag=True, help="Also show the addresses of interfaces, and every node.")
 def command(files: options.FileOptions, language: str | None, target: Path | None, addresses: bool) -> None:

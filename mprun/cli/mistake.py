@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 
+from mprun.cli.options import Target
 from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
 
@@ -26,8 +27,8 @@ _ALL = "name the runs, as in `mprun runs rm runs/2*`"
 _REPEAT = "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"
 _NEWEST = "`latest` is the newest run, and `mprun runs list` lists all"
 
-# Options of other tools, the commands that they are meant for, and the way to the same. A command is a name, or an
-# option that the command has; without any, all commands are meant.
+# Options of other tools, the commands that they are meant for, and the way to the same. A command is a name, such as
+# `runs.rm` for one of a group, or an option that the command has; without any, all commands are meant.
 _OTHERWISE: Sequence[tuple[str, str, str]] = (
     (
         "--repeat --runs --count --repetitions --iterations --seeds",
@@ -53,10 +54,10 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
         "the runs have the seed and the parameters of the original; `mprun run` makes others",
     ),
     ("--format --form --type", "export", "write --csv, --sqlite, --markdown or --latex"),
-    ("--clean --cleanup", "run sweep", _CLEAN),
+    ("--clean --cleanup", "run sweep lab.run", _CLEAN),
     ("--force --yes", "-y", "add -y, which does not ask"),
     ("--force --overwrite", "run sweep", "each run has a new directory, so that nothing is overwritten"),
-    ("--all", "rm", _ALL),
+    ("--all", "runs.rm", _ALL),
     ("--excel --xlsx --xls --ods", "export", "--csv writes files that a spreadsheet opens"),
     ("--to --html", "report", "report.html in the run is the page: copy it, or use `mprun export`"),
     (
@@ -77,8 +78,8 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     ),
     ("--last --newest -1 -2", "--output", _NEWEST),
     ("--set --define --var --override", "-p", "-p NAME=VALUE sets a parameter of the files"),
-    ("--verbose --debug --log", "run sweep", "logs/ in the run has the output of every program"),
-    ("--quiet --silent", "run", "`2>/dev/null` hides progress and warnings, and `>/dev/null` the results"),
+    ("--verbose --debug --log", "run sweep lab.run", "logs/ in the run has the output of every program"),
+    ("--quiet --silent", "run lab.run", "`2>/dev/null` hides progress and warnings, and `>/dev/null` the results"),
     ("--cli --interactive", "run", "--shell opens Mininet's prompt"),
     ("--host --link --switch --controller --custom", "run", "the topology file describes the network"),
     ("--pcap --pcaps --tcpdump --dump", "run sweep", "write 'capture: [{host: client}]' in the experiment"),
@@ -104,7 +105,7 @@ _ACTIONS: Mapping[str, str] = {
     **dict.fromkeys(("ls", "all"), "list"),
     **dict.fromkeys(("copy", "new", "init", "get", "clone"), "start"),
     **dict.fromkeys(("grade", "verify", "test", "submit"), "check"),
-    **dict.fromkeys(("make", "install", "compile"), "build"),
+    **{**dict.fromkeys(("make", "install", "compile"), "build"), "build": "install"},
 }
 # Words that are no command and no argument, and the way to what they mean.
 _SENTENCES: Mapping[str, str] = {
@@ -133,7 +134,8 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     known = {name for one in context.command.params for name in one.opts} if context else set()
     if option.isupper() and option.lower() in known:
         return click.UsageError(f"no option '{option}': did you mean '{option.lower()}'?", context)
-    where = {context.info_name or "", *known} if context else known
+    path = context.command_path.split()[1:] if context else []
+    where = {".".join(path), *known}
     parameters = _read_parameters(context.command, words) if context else []
     for asked, following in zip(words, [*words[1:], "VALUE"], strict=False):
         # click reads `-cc` as the options -c and -c
@@ -146,7 +148,7 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
                 return click.UsageError(f"no option '{option}': {advice}", context)
     if option in REMOVED_OPTIONS:
         return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
-    if word in commands:
+    if word in commands and len(path) < 2:
         return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
     takes_runs = context is not None and any(_operands(context.command))
     if takes_runs and option in ("-t", "-x", "--topology", "--experiment"):
@@ -162,8 +164,11 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     near = [one for one, ratio in ratios.items() if ratio > 0.6]
     if near or len(option) == 2:
         return click.NoSuchOption(option, possibilities=near, ctx=context)
-    others = [f"`mprun {name}`" for name in commands if option in _options_of(name)]
-    if others:
+    having = [name for command in commands for name, options in _options_of(command) if option in options]
+    # those of the same group, or else those outside of groups, if there are any
+    own = [name for name in having if path and name.startswith(f"{path[0]} ")]
+    if having := own or [name for name in having if " " not in name] or having:
+        others = [f"`mprun {name}`" for name in having]
         more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""
         has = "have" if len(others) > 1 else "has"
         message = f"no option '{option}' here: {', '.join(others[:MOST_OTHERS])}{more} {has} it"
@@ -180,10 +185,12 @@ def _operands(command: click.Command) -> Iterator[click.Argument]:
     yield from (one for one in arguments if "RUN" in (one.metavar or "") or one.metavar in ("[A]", "[B]"))
 
 
-def _options_of(name: str) -> set[str]:
-    """Return the options of a command of `mprun`."""
+def _options_of(name: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield the name and the options of a command of `mprun`, or of each command of a group."""
     command: click.Command = importlib.import_module(f"mprun.cli.{name}").command
-    return {option for one in command.params for option in one.opts}
+    own = command.commands.items() if isinstance(command, click.Group) else ()
+    for inner, one in ((name, command), *((f"{name} {word}", one) for word, one in own if not one.hidden)):
+        yield inner, {option for parameter in one.params for option in parameter.opts}
 
 
 def _read_parameters(command: click.Command, words: Sequence[str]) -> list[str]:
@@ -287,8 +294,7 @@ def name_target(command: click.Command, text: str) -> str:
     option = next((one for one in command.params if "--to" in one.opts), None)
     if option is None or " " in text:
         return ""
-    is_folder = isinstance(option.type, click.Path) and not option.type.file_okay
-    return f"--to {os.path.splitext(text)[0] if is_folder else text}"
+    return f"--to {option.type.suggest(text) if isinstance(option.type, Target) else text}"
 
 
 def advise_parent(parent: str, command: click.Command) -> str:
@@ -332,9 +338,9 @@ def _advise_action(word: str, known: Sequence[str], commands: Collection[str]) -
     """Return the end of the message that a word is no command of a group. known: the commands of the group."""
     if word in _SENTENCES:
         return f": {_SENTENCES[word]}"
-    meant = _ACTIONS[word] if _ACTIONS.get(word) in known else find_nearest(word, known)
-    if meant is not None:
-        return f": did you mean '{meant}'?"
+    near = find_nearest(word, [*known, *(action for action, meant in _ACTIONS.items() if meant in known)])
+    if near is not None:
+        return f": did you mean '{near if near in known else _ACTIONS[near]}'?"
     return list_names(known, "commands") + (f"; `mprun {word}` is another" if word in commands else "")
 
 

@@ -72,6 +72,7 @@ class Target(click.Path):
     begins: the first bytes of what is written. A file that begins otherwise is refused. Empty: any file is taken.
     is_new: a file that exists is refused: its content can be lost. Drawings and pages are made again, and replaced.
     has_folder: the folder of the file must exist. takes_dash: `-` is standard output.
+    suffixes: of the files that the command writes, for advice; the first is the usual one. Empty: any.
     """
 
     def __init__(
@@ -82,11 +83,20 @@ class Target(click.Path):
         is_new: bool = False,
         has_folder: bool = False,
         takes_dash: bool = False,
+        suffixes: Sequence[str] = (),
     ) -> None:
         super().__init__(file_okay=is_file, dir_okay=is_folder or not is_file, allow_dash=takes_dash, path_type=Path)
         self._begins = begins
         self._is_new = is_new
         self._has_folder = has_folder
+        self._suffixes = suffixes
+
+    def suggest(self, name: str) -> str:
+        """Return a name, with the suffix that the command needs, or without one for a folder."""
+        stem, suffix = os.path.splitext(name)
+        if self.file_okay and (not self._suffixes or suffix.lower() in self._suffixes):
+            return name
+        return "".join((stem.removesuffix(".tar"), *self._suffixes[:1]))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))

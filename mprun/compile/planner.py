@@ -28,9 +28,8 @@ from mprun.model.spec import Flow, LinkChange, SampleKind, Spec
 from mprun.model.units import render_queue
 from mprun.workloads import tcpdump
 from mprun.workloads.probe import probe
-from mprun.workloads.tool import Endpoints, Work, time_limit_of, tool_of
+from mprun.workloads.tool import Endpoints, Work, place_ports, time_limit_of, tool_of
 
-FIRST_PORT = 5201
 # The series of the data that receivers of MPTCP connections have. It is sampled while a path does not work.
 PROGRESS = "progress"
 # The series that are always sampled, and their intervals in ns. The payload of each subflow follows from `sockets`.
@@ -184,18 +183,8 @@ def _asked_kernel_wide(spec: Spec) -> dict[str, tuple[str, str]]:
 
 def _find_ends(spec: Spec, network: Network) -> list[tuple[Flow, Endpoints]]:
     """Return the flows with their addresses, and with the ports of the file or else the next free ports."""
-    flows = spec.experiment.traffic
-    taken = {port for flow in flows if flow.port for port in range(flow.port, flow.port + tool_of(flow).PORTS)}
     placed = []
-    free = FIRST_PORT
-    for flow in flows:
-        needed = tool_of(flow).PORTS
-        first = flow.port
-        if first is None:
-            while taken & set(range(free, free + needed)):
-                free += 1
-            first, free = free, free + needed
-        ports = tuple(range(first, first + needed))
+    for flow, ports in place_ports(spec.experiment.traffic):
         pairs = tuple((str(path.source_address), str(path.destination_address)) for path in network.paths_of(flow))
         placed.append((flow, Endpoints(*pairs[0], ports, pairs)))
     return placed

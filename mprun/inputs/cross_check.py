@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
-from mprun.inputs.ways import find_used_links
+from mprun.inputs.ways import find_crossings, find_used_links
 from mprun.model import metric, spec
 from mprun.model.grouping import gather
 from mprun.model.path import FlowPaths, find_areas, find_flow_paths
@@ -20,7 +21,8 @@ from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.span import find_end
 from mprun.model.units import TIME
-from mprun.workloads.tool import OwnedMetrics, tool_of
+from mprun.safety.text import name_some
+from mprun.workloads.tool import OwnedMetrics, place_ports, tool_of
 
 # A packet captured on any interface: the header of libpcap, and the headers of IP and TCP with all TCP options.
 WHOLE_HEADERS_BYTES: Mapping[spec.Family, int] = {"ipv4": 20 + 20 + 60, "ipv6": 20 + 40 + 60}
@@ -244,6 +246,34 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
             if (one.node, one.link, one.packet) == packet and "drop" in (one.action, fault.action):
                 message = f"is for the packet of faults[{m}] too, and a dropped packet has no other fault: remove one"
                 document.warn(("faults", n), message)
+
+
+def check_proxies(checked: spec.Spec, topology: Document, experiment: Document) -> None:
+    """Warn of a proxy for ports that no flow over its router has.
+
+    A parameter may give other flows in other runs, and a program may listen on any port.
+    """
+    proxies = {name: box.proxy.ports for name, box in checked.topology.middleboxes.items() if box.proxy}
+    flows = checked.experiment.traffic
+    has_choice = has_chosen(experiment, "protocol", "tool", "from", "to", "port")
+    if not any(proxies.values()) or has_choice or any(flow.tool == "exec" for flow in flows):
+        return
+    uses = zip(find_crossings(find_flow_paths(checked.topology, checked.experiment)), place_ports(flows), strict=True)
+    # the control connections of two tools are TCP too
+    over_tcp = [
+        (crossings, ports)
+        for (flow, crossings), (_, ports) in uses
+        if flow.protocol in ("tcp", "mptcp") or flow.tool in ("iperf3", "netperfmeter")
+    ]
+    for router, wanted in proxies.items():
+        crossing = [ports for crossings, ports in over_tcp if any(router in ends for _, *ends in crossings)]
+        used = dict.fromkeys(chain.from_iterable(crossing))
+        if wanted and used.keys().isdisjoint(wanted):
+            message = f"no flow over '{router}' is over TCP: remove the proxy"
+            if used:
+                have = name_some([*map(str, used)], FEW)
+                message = f"the flows over '{router}' have {have}: write their ports, or 'port: {wanted[0]}' in a flow"
+            topology.warn(("middleboxes", router, "proxy", "ports"), f"has no effect: {message}")
 
 
 def check_end(experiment: spec.ExperimentSpec, document: Document) -> None:

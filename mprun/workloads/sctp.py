@@ -49,7 +49,6 @@ METRICS = {
 # The port of SCTP over UDP (RFC 6951), which Wireshark knows. The first flow has this port, other flows the following
 # ports.
 UDP_PORT = 9899
-FIRST_PORT = 5201
 # An association may take a minute to come up, and some seconds to end.
 TIME_LIMIT = TimeLimit(70)
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -158,7 +157,7 @@ def choose_pairs(pairs: Sequence[tuple[str, str]], is_reverse: bool) -> list[tup
 
 def udp_port(asked: int | None, server_port: int) -> int:
     """Return the UDP port of a flow's packets. asked: the port that the flow requests."""
-    return asked or UDP_PORT + server_port - FIRST_PORT
+    return asked or UDP_PORT + server_port - tool.FIRST_PORT
 
 
 def _argv(flow: Flow, ends: Endpoints, role: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ COLLECTION = Collection("mprun.tools", "tool", "mprun.workloads", TOOLS)
 FILES = "files"
 # The command that runs one of our programs: isolated, without site packages, without writing bytecode.
 PYTHON = ("python3", "-I", "-S", "-B")
+# The port of the first server to which the file gives none.
+FIRST_PORT = 5201
 # A flow of a number of bytes is given the time that they take at this rate.
 LEAST_BIT_PER_S = 1_000_000
 
@@ -362,6 +364,20 @@ def metrics_of(flow: Flow) -> Metrics:
     """Return the metrics that a flow may have: those of its tool and those that its entry defines."""
     tool = tool_of(flow)
     return {**tool.METRICS, **getattr(tool, "own_metrics", _nothing)(flow)}
+
+
+def place_ports(flows: Sequence[Flow]) -> Iterator[tuple[Flow, tuple[int, ...]]]:
+    """Yield each flow with the consecutive ports of its server: those of the file, or else the next free ones."""
+    taken = {port for flow in flows if flow.port for port in range(flow.port, flow.port + tool_of(flow).PORTS)}
+    free = FIRST_PORT
+    for flow in flows:
+        needed = tool_of(flow).PORTS
+        first = flow.port
+        if first is None:
+            while taken & set(range(free, free + needed)):
+                free += 1
+            first, free = free, free + needed
+        yield flow, tuple(range(first, first + needed))
 
 
 class OwnedMetrics(dict[str, Metrics]):

@@ -15,7 +15,7 @@ from mprun.inputs.parameter import FileParameters
 from mprun.inputs.reader import FileTree
 from mprun.inputs.template import advise_product
 from mprun.model.frozen import Frozen
-from mprun.model.problem import InputError, InputProblem, name_nearest
+from mprun.model.problem import InputError, InputProblem, ValuePath, name_nearest
 from mprun.model.scalar import Scalar, read_scalar, spell_scalar
 from mprun.statements.expression import ExpressionError, UnknownName, parse
 
@@ -172,7 +172,6 @@ def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProbl
 
     A problem that may follow from flows that were replaced says so.
     """
-    parameters = {name: text for name, text in files.parameters.items() if name not in files.matrix.names}
     for problem in document.problems:
         if document.tree.replaced and problem.message.startswith(("no flow ", "names no tool")):
             problem = replace(problem, message=f"{problem.message}; {document.tree.replaced}")
@@ -184,21 +183,27 @@ def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProbl
             template = f"{{{{ {written} }}}}" if is_name else advise_product(written)
         if template:
             problem = replace(problem, message=f"{problem.message.rpartition(': ')[0]}: write '\"{template}\"'")
-        given = name_givers(problem, document, parameters) or _name_axes(problem, document, files)
-        yield replace(problem, message=f"{problem.message} (given by {given})") if given else problem
+        yield replace(problem, message=f"{problem.message}{tell_givers(files, document, problem.path)}")
 
 
-def _name_axes(problem: InputProblem, document: Document, files: FileTrees) -> str:
-    """Return the places of the axes that gave a value with a problem, such as `matrix.cc, xp.yaml:8`."""
+def tell_givers(files: FileTrees, document: Document, path: ValuePath) -> str:
+    """Return the end of a message about a value that parameters or axes gave; empty for any other value."""
+    parameters = {name: text for name, text in files.parameters.items() if name not in files.matrix.names}
+    given = name_givers(path, document, parameters) or _name_axes(path, document, files)
+    return f" (given by {given})" if given else ""
+
+
+def _name_axes(path: ValuePath, document: Document, files: FileTrees) -> str:
+    """Return the places of the axes that gave the value at a path, such as `matrix.cc, xp.yaml:8`."""
     last = files.documents()[-1]
-    names = sorted(document.names_at(problem.path) & {*files.matrix.names} - files.parameters.keys())
+    names = sorted(document.names_at(path) & {*files.matrix.names} - files.parameters.keys())
     positions = [(name, *last.position(("matrix", name))) for name in names]
     return " and ".join(f"matrix.{name}, {file}:{line}" for name, file, line in positions)
 
 
-def name_givers(problem: InputProblem, document: Document, parameters: Mapping[str, str]) -> str:
-    """Return the words of the command line that gave a value with a problem, such as `-p rate=5mbit`."""
-    names = sorted(document.names_at(problem.path) & parameters.keys())
+def name_givers(path: ValuePath, document: Document, parameters: Mapping[str, str]) -> str:
+    """Return the words of the command line that gave the value at a path, such as `-p rate=5mbit`."""
+    names = sorted(document.names_at(path) & parameters.keys())
     return " ".join(f"-p {name}={parameters[name]}" for name in names)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import get_args
@@ -16,7 +16,7 @@ from mprun.inputs.ways import find_used_links
 from mprun.model import spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER, KERNEL_WIDE
 from mprun.model.discipline import DisciplineName
-from mprun.model.path import FlowPaths, are_side_by_side, count_subflows, pairs_of
+from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, pairs_of
 from mprun.model.problem import Notes, ValuePath
 from mprun.safety.text import name_some
 from mprun.workloads.tool import receiver_of
@@ -341,10 +341,11 @@ def _addresses(topology: spec.TopologySpec, host: str, family: spec.Family) -> i
     return sum(family in topology.families_of(link) for link in topology.links_at(host))
 
 
-def check_path_managers(written: Mapping[str, HostEntry], known_paths: FlowPaths, notes: Notes) -> None:
-    """Warn of MPTCP flows that leave paths unused because no path manager is set for their hosts.
+def check_path_managers(written: Mapping[str, HostEntry], known_paths: FlowPaths, notes: Notes) -> set[str]:
+    """Warn of MPTCP flows that leave paths unused because no path manager is set for their hosts. Return their names.
 
-    `written`: the hosts of the file. No warning is given for a host whose path manager or endpoints are set.
+    A group of such flows has one warning, and its name is returned. `written`: the hosts of the file. No warning is
+    given for a host whose path manager or endpoints are set.
     """
     experiment = known_paths.experiment
     chosen = {
@@ -375,3 +376,44 @@ def check_path_managers(written: Mapping[str, HostEntry], known_paths: FlowPaths
             f"and announces none by itself; write {lines} under 'hosts', or 'path_manager: default' if you want that"
         )
         notes.warn(("traffic", n, "protocol"), message)
+    return told
+
+
+def check_schedulers(
+    written: Mapping[str, HostEntry], told: Collection[str], known_paths: FlowPaths, document: Document, notes: Notes
+) -> None:
+    """Warn of a scheduler of a host all of whose connections have one subflow because of path managers and limits.
+
+    A parameter may give another number in other runs, and a topology with one path may be one of several.
+    `written`: the hosts of the file. `told`: the flows and groups with a warning about their subflows.
+    """
+    given = [("hosts", key, "mptcp", what) for key in written for what in ("path_manager", "endpoints", "limits")]
+    has_choice = has_chosen(document, "protocol", "reverse", "from", "to") or any(map(document.names_at, given))
+    experiment = known_paths.experiment
+    for host, settings in experiment.hosts.items():
+        flows = [
+            flow
+            for flow in experiment.traffic
+            if flow.protocol == "mptcp" and host in (flow.source, flow.destination) and receiver_of(flow) != host
+        ]
+        if has_choice or not flows or any((flow.group or flow.name) in told for flow in flows):
+            continue
+        has_scheduler = settings.mptcp.scheduler != DEFAULT_SCHEDULER
+        if has_scheduler and all(_is_kept_alone(experiment, flow, known_paths.of(flow)) for flow in flows):
+            ends = " and ".join(f"'{end}'" for end in (flows[0].source, flows[0].destination))
+            limit = " without 'limits: {subflows: 0}'" if experiment.mptcp_of(flows[0].source).subflows == 0 else ""
+            remedy = f"write 'path_manager: fullmesh' for {ends}{limit}, or remove it"
+            message = f"has no effect, as each connection of '{host}' has one subflow: {remedy}"
+            notes.warn(("hosts", host, "mptcp", "scheduler"), message)
+
+
+def _is_kept_alone(experiment: spec.ExperimentSpec, flow: spec.Flow, paths: Sequence[NamedPath]) -> bool:
+    """Return True if path managers or limits keep a flow with several paths at one subflow."""
+    client, server = has = [experiment.mptcp_of(host) for host in (flow.source, flow.destination)]
+    # a limit of 0 has a warning of its own then
+    if client.path_manager != "default" or (client.subflows == 0 and client.endpoints):
+        return False
+    # an address that the server announces may be joined
+    is_alone = client.subflows == 0 or (server.path_manager == "default" and not server.endpoints)
+    mesh = [replace(one, path_manager="fullmesh", endpoints=(), subflows=None) for one in has]
+    return is_alone and bool(paths) and count_subflows(*has, paths) == 1 < count_subflows(*mesh, paths)

@@ -60,6 +60,7 @@ class Loaded(Frozen):
     `words`: the options of a command that reads these files with all their cells.
     `locate`: return the file and the line of a value of the experiment, by its path. `topology` and a link name the
     link's file.
+    `tell_givers`: return the end of a message on a value that -p or an axis gave, such as ` (given by -p rate=5)`.
     `reseed`: make the Spec for another seed. Some workloads draw the pairs of hosts from the seed.
     """
 
@@ -70,11 +71,12 @@ class Loaded(Frozen):
     parameters: Mapping[str, Scalar]
     words: tuple[str, ...]
     locate: Callable[[ValuePath], tuple[str, int | None]] = field(repr=False, compare=False)
+    tell_givers: Callable[[ValuePath], str] = field(repr=False, compare=False)
     reseed: Callable[[int], Spec] = field(repr=False, compare=False)
     ends: tuple[Loaded, ...] = field(repr=False, compare=False)
 
     def problem(self, path: ValuePath, message: str) -> InputProblem:
-        return InputProblem(*self.locate(path), path, message)
+        return InputProblem(*self.locate(path), path, f"{message}{self.tell_givers(path)}")
 
 
 class _Reading(Generic[ResultT]):
@@ -349,6 +351,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
             checked = Spec(network.spec, action)
             cross_check.check_shown_names(checked, axes, last)
             cross_check.check_link_rates(checked, last)
+            cross_check.check_proxies(checked, first, last)
             event_check.check_traces(checked, network.events, first)
             event_check.check_pauses(checked, network.events, first)
         if action.search is not None:
@@ -373,7 +376,8 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
     locate = partial(_locate, documents, spec)
-    loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, locate, reseed, ())
+    find = (locate, partial(files.tell_givers, found, last), reseed)
+    loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, *find, ())
     if shown:
         raise InputError(shown, loaded)
     return loaded
@@ -437,7 +441,8 @@ def _read_action(
         paths = find_flow_paths(network.spec, action)
         cross_check.check_metrics(paths, notes)
         host_check.check_mptcp(paths, notes)
-        host_check.check_path_managers(written, paths, notes)
+        told = host_check.check_path_managers(written, paths, notes)
+        host_check.check_schedulers(written, told, paths, document, notes)
         host_check.check_idle_settings(written, action, document, notes)
         host_check.check_hosts(network.spec, action, document, notes)
         host_check.check_link_settings(paths, document, notes)

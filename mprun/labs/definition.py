@@ -159,7 +159,7 @@ def _blame(document: Document, parameters: Mapping[str, str]) -> list[InputProbl
     """Return the problems of a lab's file. A problem of a value that -p gave is said once, at that option."""
     found: dict[tuple[str, int | None, ValuePath], InputProblem] = {}
     for problem in document.problems:
-        given = name_givers(problem, document, parameters)
+        given = name_givers(problem.path, document, parameters)
         one = InputProblem(given, None, (), problem.message) if given else problem
         found.setdefault((one.file, one.line, one.path), one)
     return list(found.values())

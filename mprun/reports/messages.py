@@ -18,9 +18,7 @@ from mprun.storage.sweep_directory import SweepDirectory
 # The number of cells that a message names.
 MOST_CELLS = 2
 # What stands in quotes, or the group of a number. An apostrophe within or behind a word is no quote.
-_NUMBER = re.compile(
-    r"""(?<!\w)(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)|((?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w))"""
-)
+_NUMBER = re.compile(r"""(?<!\w)(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)|((?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w))""")
 
 
 def join_texts(runs: Sequence[Sequence[str]]) -> list[tuple[list[int], str]]:

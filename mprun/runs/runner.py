@@ -69,7 +69,8 @@ class RunRequest(Frozen):
     - shell: the time at which the run stops at a prompt; None: it does not stop.
     - consent: the user's consent to commands in the files.
     - parameters: the values of the files' parameters and axes, which the run records.
-    - places: the places of names that only a kernel or a program knows, by the beginning of their errors in a run.
+    - places: the places of names that only a kernel or a program knows, by the beginning of their errors in a run. The
+      message of a place is the end of such an error.
     - debugger: gdb, which stops the kernel of the run.
     - prompt: a prompt at a simulated time, which ends the run.
     """
@@ -81,7 +82,7 @@ class RunRequest(Frozen):
     shell: Shell | None = None
     consent: Consent = NO_COMMANDS
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, InputProblem] = field(default_factory=dict)
     debugger: Debugger | None = None
     prompt: HeldPrompt | None = None
 
@@ -89,7 +90,7 @@ class RunRequest(Frozen):
 def make_request(loaded: Loaded, place: Place, consent: Consent, shell: Shell | None = None) -> RunRequest:
     """Return the request for a run of files that have been read. Statements about cells are judged by a sweep only."""
     inputs = read_inputs(loaded.sources)
-    places = {begin: str(InputProblem(*loaded.locate(path), path, "")) for begin, path in _find_places(loaded.spec)}
+    places = {begin: loaded.problem(path, "") for begin, path in _find_places(loaded.spec)}
     kernel = ["--kernel", place.kernel.name] if place.kernel and place.kernel.name != DEFAULT_NAME else []
     remedy = f"run `{shlex.join(('mprun', 'sweep', *loaded.words, *kernel))}`"
     unjudged = (f"expect: '{one}' compares cells and was not judged: {remedy}" for one in loaded.spec.experiment.across)
@@ -248,7 +249,7 @@ def _carry_out(prepared: Prepared, run: RunDirectory, progress: RunProgress) -> 
     place.engine.run_plan(plan, run, place.kernel, progress, **attended)
     agent = run.agent_report()
     if where := next((one for begin, one in request.places.items() if (agent.error or "").startswith(begin)), None):
-        agent = agent._replace(error=f"{where}: {agent.error}")
+        agent = agent._replace(error=f"{replace(where, message='')}: {agent.error}{where.message}")
     if agent.sysctls is not None:
         # a namespace of Linux 6.1 does not show those of the whole kernel
         sysctls = {**(prepared.capabilities.kernel_wide or {}), **agent.sysctls}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,12 @@ from mprun.inputs.loading import load, load_cells
 from mprun.inputs.reader import RESOLVED
 from mprun.kernel.store import Kernel, find_kernel
 from mprun.model.capabilities import Capabilities, SchedulerChoice
+from mprun.model.permission import NO_COMMANDS
 from mprun.model.plan import Plan
 from mprun.model.problem import InputError
 from mprun.model.spec import Capture, Spec
+from mprun.runs.place import Place
+from mprun.runs.runner import make_request
 from mprun.workloads import tcpdump
 from tests.scenes import ONE_PATH
 
@@ -243,6 +247,27 @@ def test_the_filter_of_each_cell_is_checked(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(agent_process, "find_program", lambda _: "tcpdump")
     refused, lacking = trial.find_refusals(cells, "default", for_run=False)
     assert (refused, lacking) == ({("capture", 0, "filter"): "is no filter for tcpdump: syntax error"}, {})
+
+
+def test_a_value_of_the_command_line_that_a_kernel_refuses_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message named the line of the file alone, which has the name of the parameter."""
+    (tmp_path / "topo.yaml").write_text(ONE_PATH)
+    (tmp_path / "xp.yaml").write_text(
+        "version: 1\nhosts: {client: {sysctl: {net.ipv4.tcp_retries2: '{{ most }}'}}}\nparams: {most: 9}\n"
+        "traffic: [{tool: ping, from: client, to: server, count: 1}]\n"
+    )
+    loaded = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml", {"most": "999"})
+    path = ("hosts", "client", "sysctl", "net.ipv4.tcp_retries2")
+    monkeypatch.setattr(trial, "find_refusals", lambda *_: ({path: "the kernel refuses 999"}, {}))
+    with pytest.raises(InputError) as refused:
+        refuse_unknown([loaded], "virtual", "default", for_run=False)
+    name = f"{tmp_path}/xp.yaml:2: hosts.client.sysctl.net.ipv4.tcp_retries2"
+    assert str(refused.value) == f"{name}: the kernel refuses 999 (given by -p most=999)"
+    places = make_request(loaded, Place("virtual", "", None), NO_COMMANDS).places
+    where = places["client: sysctl -w net.ipv4.tcp_retries2=999:"]
+    assert (str(replace(where, message="")), where.message) == (name, " (given by -p most=999)")
 
 
 def test_a_message_about_a_value_names_the_first_cell_that_has_it(

@@ -409,11 +409,13 @@ def check_schedulers(
 
 def _is_kept_alone(experiment: spec.ExperimentSpec, flow: spec.Flow, paths: Sequence[NamedPath]) -> bool:
     """Return True if path managers or limits keep a flow with several paths at one subflow."""
-    client, server = has = [experiment.mptcp_of(host) for host in (flow.source, flow.destination)]
+    client, server = (experiment.mptcp_of(host) for host in (flow.source, flow.destination))
     # a limit of 0 has a warning of its own then
     if client.path_manager != "default" or (client.subflows == 0 and client.endpoints):
         return False
     # an address that the server announces may be joined
     is_alone = client.subflows == 0 or (server.path_manager == "default" and not server.endpoints)
-    mesh = [replace(one, path_manager="fullmesh", endpoints=(), subflows=None) for one in has]
-    return is_alone and bool(paths) and count_subflows(*has, paths) == 1 < count_subflows(*mesh, paths)
+    if not is_alone or not paths:
+        return False
+    mesh = (replace(one, path_manager="fullmesh", endpoints=(), subflows=None) for one in (client, server))
+    return count_subflows(client, server, paths) == 1 < count_subflows(next(mesh), next(mesh), paths)

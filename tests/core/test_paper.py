@@ -99,7 +99,7 @@ def test_metrics_of_own_programs_come_before_others() -> None:
 
 
 def test_metrics_of_own_programs_are_found_in_later_cells(tmp_path: Path) -> None:
-    """Those of the first run alone were known."""
+    """Only metrics of the first run were known."""
     sweep = SweepDirectory(make_sweep(tmp_path))
     path = sweep.path / "runs" / "cc=reno" / "1"
     plan, summary = (json.loads((path / name).read_text()) for name in ("plan.json", "summary.json"))

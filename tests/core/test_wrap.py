@@ -51,7 +51,7 @@ def test_the_file_of_a_run_has_its_metrics_in_reading_order(tmp_path: Path) -> N
 
 
 def test_the_metrics_of_an_earlier_version_are_shown_in_reading_order(capsys: pytest.CaptureFixture[str]) -> None:
-    """It sorted their names."""
+    """The names were sorted there."""
     run = RunDirectory(RUN)
     summary = run.summary()
     assert [*summary.metrics] == sorted(summary.metrics)

@@ -543,10 +543,11 @@ def test_a_value_that_the_kernel_refuses_is_named_with_its_line(
 ) -> None:
     (tmp_path / "topo.yaml").write_text(TOPOLOGY.replace("LOSS", "0%"))
     entry = "  - {name: bulk, tool: iperf3, from: client, to: server, duration: 1s}\n"
-    sysctl = f"sysctl: {{{name}: {value}}}"
-    (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts:\n  client: {{{sysctl}}}\ntraffic:\n{entry}")
-    run = mprun("run", "-t", "topo", "-x", "xp")
+    sysctl = f"sysctl: {{{name}: '{{{{ value }}}}'}}"
+    params = "params: {value: 1}\n"
+    (tmp_path / "xp.yaml").write_text(f"version: 1\nhosts:\n  client: {{{sysctl}}}\ntraffic:\n{entry}{params}")
+    run = mprun("run", "-t", "topo", "-x", "xp", "-p", f"value={value}")
     said = " ".join(run.out.split())
     assert run.status == 1
     assert f"xp.yaml:3: hosts.client.sysctl.{name}" in said
-    assert f"{where}: sysctl -w {name}={value}: Invalid argument" in said
+    assert f"{where}: sysctl -w {name}={value}: Invalid argument (given by -p value={value})" in said

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 
-from mprun.cli.options import Target
 from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
 
@@ -294,7 +293,9 @@ def name_target(command: click.Command, text: str) -> str:
     option = next((one for one in command.params if "--to" in one.opts), None)
     if option is None or " " in text:
         return ""
-    return f"--to {option.type.suggest(text) if isinstance(option.type, Target) else text}"
+    # of `options.Target`, whose module needs this one
+    suggest = getattr(option.type, "suggest", None)
+    return f"--to {suggest(text) if suggest else text}"
 
 
 def advise_parent(parent: str, command: click.Command) -> str:

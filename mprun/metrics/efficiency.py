@@ -1,134 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efficiency: how a scheduler used a flow's paths over time, and why a flow got less than its best path gives. Pure.
-
-A preferred subflow carried most of its connection in a second. Seconds are whole seconds from time zero. The last
-sample before the end of a second counts for it.
-"""
+"""Efficiency: why a flow got less than its best path gives. Pure."""
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mprun.metrics.capacity import cross, find_capacity
 from mprun.metrics.connection import addresses_at, at_server, counts_forward, goes_forward, subflows_of
 from mprun.metrics.diagnosis import is_left_alone
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import GOOD, LEAST_SAMPLES, LimitedFlow, Sample, SubflowState, explain_rate
-from mprun.metrics.observation import ENDS, Observation
-from mprun.metrics.readings import Readings, name_metrics
+from mprun.metrics.observation import Observation
+from mprun.metrics.readings import Readings
 from mprun.metrics.series import FlowConnections
 from mprun.metrics.shortfall import count_drops, disturb, explain_queues
-from mprun.model.frozen import Frozen
-from mprun.model.grouping import gather
-from mprun.model.metric import OF_CONNECTIONS
 from mprun.model.network import LinkWay
 from mprun.model.run_summary import MetricValue
 from mprun.model.spec import BUFFERS, HEADER_BYTES, HostSpec
-from mprun.model.units import NS_PER_S
 
 if TYPE_CHECKING:
     import polars
 
 
-# A sample is taken a little after the end of its second. On a busy machine in real time, it is later.
-LATE_NS = 20_000_000
 # The first window of TCP (RFC 6928), and the headers of a frame with IPv4, TCP with timestamps, and MPTCP.
 FIRST_WINDOW_BYTES, HEADERS_BYTES = 14_600, 86
 # So few packets that are sent again do not hold a flow back.
 FEW_RESENT = 5
-
-
-class Carried(Frozen):
-    """Payload bytes of a subflow in each second."""
-
-    connection: int
-    path: str | None
-    by_second: Sequence[int]
-
-
-def carry(
-    samples: Iterable[tuple[int, tuple[int, str | None, tuple[Any, ...]], int]], began_ns: int, ended_ns: int
-) -> list[Carried]:
-    """Return what each subflow carried in the whole seconds between two times.
-
-    The result is empty if there are fewer than two seconds, or if a second has no sample.
-    samples: (time, (connection, path, addresses) of a subflow, bytes that it had carried until then), in order of time.
-    """
-    ends = [second * NS_PER_S for second in range(-(-began_ns // NS_PER_S), ended_ns // NS_PER_S + 1)]
-    if len(ends) < 3:
-        return []
-    last: dict[tuple[int, str | None, tuple[Any, ...]], int] = {}
-    reached: list[dict[tuple[int, str | None, tuple[Any, ...]], int]] = []
-    sampled_ns = ends[0] - NS_PER_S
-    for moment, subflow, size_bytes in samples:
-        while len(reached) < len(ends) and moment > ends[len(reached)] + LATE_NS:
-            if sampled_ns + NS_PER_S < ends[len(reached)]:
-                return []
-            reached.append(dict(last))
-        sampled_ns = moment
-        last[subflow] = size_bytes
-    while len(reached) < len(ends):
-        reached.append(dict(last))
-    return [
-        Carried(key[0], key[1], [after.get(key, 0) - before.get(key, 0) for before, after in pairwise(reached)])
-        for key in last
-    ]
-
-
-def find_flapping(carried: Sequence[Carried]) -> float | None:
-    """Return how often per second another subflow carries most of its connection.
-
-    None without two seconds in which a connection carried something. Of equal subflows, the previous one counts.
-    """
-    changes = chances = 0
-    for subflows in gather((one.connection, one.by_second) for one in carried).values():
-        leaders = list(_leaders(subflows))
-        changes += sum(before != after for before, after in pairwise(leaders))
-        chances += max(0, len(leaders) - 1)
-    return changes / chances if chances else None
-
-
-def _leaders(subflows: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Yield the number of the subflow that carried most, for each second in which a subflow carried something."""
-    leader = 0
-    for second in zip(*subflows, strict=True):
-        most = max(second)
-        if most > 0:
-            leader = leader if second[leader] == most else second.index(most)
-            yield leader
-
-
-def share_deviations(carried: Sequence[Carried], paths: Iterable[str]) -> Mapping[str, float]:
-    """Return the sample standard deviation of each path's share over the seconds in which something was carried."""
-    totals = [sum(second) for second in zip(*(one.by_second for one in carried), strict=True)]
-    if sum(total > 0 for total in totals) < 2:
-        return {}
-    found = {}
-    for path in paths:
-        mine = [one.by_second for one in carried if one.path == path]
-        sums = [sum(second) for second in zip(*mine, strict=True)] if mine else [0] * len(totals)
-        found[path] = statistics.stdev(part / total for part, total in zip(sums, totals, strict=True) if total > 0)
-    return found
-
-
-def measure_preference(one: FlowConnections, sockets: polars.DataFrame) -> Readings:
-    """Return flapping and share.stdev, without the times that the flow omits."""
-    flow = one.flow
-    began_ns, ended_ns = _find_span(one)
-    mine = sockets.filter(flow=flow.name, host=flow.source).sort("time_ns", maintain_order=True)
-    carried_bytes = "bytes_acked" if goes_forward(subflows_of(one.connections)) else "bytes_received"
-    columns = ("time_ns", "connection", "path", *ENDS, carried_bytes)
-    samples = ((row[0], (row[1], row[2], row[3:-1]), row[-1]) for row in mine.select(columns).iter_rows())
-    of_paths = carry(samples, began_ns, ended_ns)
-    deviations = share_deviations(of_paths, [path.name for path in flow.paths])
-    values = {"flapping": find_flapping(of_paths), **{f"share.stdev.{path}": one for path, one in deviations.items()}}
-    return Readings(name_metrics(flow.name, values, OF_CONNECTIONS))
 
 
 def explain_efficiency(
@@ -154,7 +55,7 @@ def explain_efficiency(
     path = next(path for path in flow.paths if path.name in best)
     there = list(cross(evidence.intent, flow, path, is_forward))
     mtu = min(crossing.link.mtu for crossing in there)
-    began_ns, ended_ns = _find_span(one)
+    began_ns, ended_ns = one.counted_ns
     usual = find_usual(mtu, capacity.best * path.rtt_ns / 8e9, path.rtt_ns / max(1, ended_ns - began_ns))
     is_short = efficiency.value < GOOD * usual
     ways = _find_ways(one, evidence, is_forward) if is_short and not unused else {}
@@ -250,23 +151,13 @@ def _share_of_headers(mtu: int) -> float:
     return min(1.0, HEADERS_BYTES / (mtu + HEADER_BYTES))
 
 
-def _find_span(one: FlowConnections) -> tuple[int, int]:
-    """Return begin and end of a flow from time zero, without the times that it omits."""
-    omit = one.flow.options.get("omit")
-    first_ns, last_ns = (omit["start_ns"], omit["end_ns"]) if isinstance(omit, Mapping) else (0, 0)
-    began_ns, ended_ns = one.began_ns + first_ns, one.ended_ns - last_ns
-    if one.flow.duration_ns is not None:
-        ended_ns = min(ended_ns, one.began_ns + one.flow.duration_ns - last_ns)
-    return began_ns, ended_ns
-
-
 def _find_samples(
     one: FlowConnections, is_forward: bool, sockets: polars.DataFrame, observation: Observation
 ) -> Iterator[Sample]:
     """Yield each sample of a sending connection of the flow together with its subflows."""
     flow = one.flow
     sender = flow.source if is_forward else flow.destination
-    began_ns, ended_ns = _find_span(one)
+    began_ns, ended_ns = one.counted_ns
     of_subflow = ("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes", "last_ack_recv_ms")
     mine = sockets.filter(flow=flow.name, host=sender).sort("time_ns", maintain_order=True)
     moments: dict[tuple[int, int], list[SubflowState]] = {}

@@ -19,6 +19,7 @@ from mprun.model.agent_report import AgentReport
 from mprun.model.frozen import Frozen
 from mprun.model.intent import AddressedFlow
 from mprun.model.run_files import StepRecord
+from mprun.workloads.tool import steady_span
 
 if TYPE_CHECKING:
     import polars
@@ -41,6 +42,12 @@ class FlowConnections(Frozen):
     connections: Sequence[Connection]
     began_ns: int
     ended_ns: int
+
+    @property
+    def counted_ns(self) -> tuple[int, int]:
+        """Begin and end of the time that the flow's goodput counts, from time zero."""
+        first_ns, last_ns = steady_span(self.flow)
+        return self.began_ns + first_ns, int(min(self.ended_ns, self.began_ns + last_ns))
 
 
 class _Membership(Frozen):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mprun.kernel.log import complete, read_console
 from mprun.metrics import calibration
 from mprun.metrics.capture import read_captures
-from mprun.metrics.efficiency import explain_efficiency, measure_preference
+from mprun.metrics.efficiency import explain_efficiency
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.flow import read_flow
@@ -19,6 +19,7 @@ from mprun.metrics.interference import Interference
 from mprun.metrics.kernel_messages import judge_log, tabulate_log
 from mprun.metrics.lateness import find_allowances
 from mprun.metrics.path_use import read_probes
+from mprun.metrics.preference import measure_preference
 from mprun.metrics.processor import measure_cpu
 from mprun.metrics.readings import Readings, SummaryMetrics, join, join_tables
 from mprun.metrics.series import FlowConnections, tabulate

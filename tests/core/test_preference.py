@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from mprun.metrics.efficiency import Carried, carry, find_flapping, find_usual, share_deviations, tell_headers
+from mprun.metrics.efficiency import find_usual, tell_headers
+from mprun.metrics.preference import Carried, carry, find_flapping, share_deviations
 
 S = 10**9
 A, B = (0, "path0", ("a",)), (0, "path1", ("b",))

@@ -20,12 +20,10 @@ class Capacity(Frozen):
 
     - total: of all paths together. A link that several paths share counts once.
     - best: of the fastest path.
-    - best_paths: the names of the paths with the best rate.
     """
 
     total: float
     best: float
-    best_paths: tuple[str, ...]
 
 
 def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capacity | None:
@@ -45,9 +43,7 @@ def find_capacity(intent: Intent, flow: AddressedFlow, is_forward: bool) -> Capa
         of_path[path.name] = rates
     if not of_path:
         return None
-    slowest = {name: min(rates.values()) for name, rates in of_path.items()}
-    best = max(slowest.values())
-    return Capacity(_find_cut(of_path), best, tuple(name for name, rate in slowest.items() if rate == best))
+    return Capacity(_find_cut(of_path), max(min(rates.values()) for rates in of_path.values()))
 
 
 def _find_cut(of_path: Mapping[str, Mapping[_Way, int]]) -> int:

@@ -1,206 +1,177 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find out why a flow over one path got less than the path carries: a short queue, a buffer or a window. Pure.
+"""Find the flows that got less than their best path carries, and the evidence of the cause. Pure.
 
-Only the last third of a flow counts, and only if slow start is over by then. The flow must send as fast as it can, and
-no change, middlebox or choice of ways may be on its path. A queue that dropped packets is the cause if it is shorter
-than half the BDP. Otherwise, the samples of TCP's sockets show what was full. Sockets of other transports are not
-sampled. There the buffers are the cause if no packet was lost and the rate is constant, or a timer that expired.
+A flow of MPTCP over several paths is compared in all its time (`efficiency.best`). For another flow only the last third
+counts, and only if slow start is over by then. The flow must send as fast as it can, and no change, middlebox or choice
+of ways may be on its path.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mprun.metrics.capacity import cross, find_capacity
+from mprun.metrics.cause import GOOD, Shortfall, UsedPath, find_cause, rate_of, share_of_headers, tell_headers
+from mprun.metrics.connection import addresses_at, at_server, counts_forward, goes_forward, subflows_of
 from mprun.metrics.evidence import Evidence
-from mprun.metrics.flow_group import join_intervals
-from mprun.metrics.limitation import GOOD, LEAST_PART, LEAST_SAMPLES, PACKET_BYTES
-from mprun.metrics.readings import Readings
-from mprun.model.frozen import Frozen
+from mprun.metrics.limitation import ConnectionState, Sample, SubflowState, find_limit
+from mprun.metrics.readings import Readings, SummaryMetrics
+from mprun.metrics.series import FlowConnections
 from mprun.model.intent import AddressedFlow, FlowPath
-from mprun.model.network import LinkWay
-from mprun.model.units import SIZE, TIME
-from mprun.workloads.tool import Portion, Result, tool_of
+from mprun.workloads.tool import Result
 
 if TYPE_CHECKING:
     import polars
 
+# The first window of TCP (RFC 6928).
+FIRST_WINDOW_BYTES = 14_600
 # Headers of a packet with all options that a transport uses.
 MOST_HEADERS_BYTES = 100
 # The smallest growth of a window in a round trip of slow start, from the smallest first window (RFC 9260 7.2.1).
 GROWTH, FIRST_BYTES = 1.5, 4380
-# A queue below this share of the BDP lets a flow fall short of the rate.
-SHORT_QUEUE = 0.5
-# A window that grows by less than this share in a third of a flow does not grow.
-GROWN = 0.01
-# A window counts as full if this share of it is in use.
-FULL = 0.95
-# A time without payload that is longer than waiting for a retransmission.
-LEAST_STOP_NS = 500_000_000
-# The default buffers of usrsctp.
-_LIBRARY_BYTES = {"send_buffer_bytes": 1 << 18, "receive_buffer_bytes": 1 << 17}
-# A way back with this share of the rate carries all acknowledgements.
-LEAST_REVERSE = 1 / 20
 # Flows of these tools leave nearly the whole rate to other flows.
 _LIGHT = ("ping",)
 _OF_SOCKETS = (
-    *("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes"),
+    *("snd_cwnd_packets", "unacked_packets", "notsent_bytes", "snd_wnd_bytes", "last_ack_recv_ms"),
     *("bytes_sent", "bytes_retransmitted", "bytes_acked"),
 )
 
 
-class _Scene(Frozen):
-    """A flow that got less than its path carries.
-
-    - rate: of the path, in bit/s.
-    - got, before: the payload in the last and in the second third, in bit/s.
-    - there, back: the links that data crosses, and those that acknowledgements cross.
-    - begin_ns, end_ns: the last third, from time zero.
-    """
-
-    flow: AddressedFlow
-    path: FlowPath
-    rate: float
-    got: float
-    before: float
-    there: Sequence[LinkWay]
-    back: Sequence[LinkWay]
-    begin_ns: float
-    end_ns: float
-
-    @property
-    def bdp_bytes(self) -> float:
-        return self.rate * self.path.rtt_ns / 8e9
-
-    @property
-    def sender(self) -> str:
-        return self.flow.destination if self.flow.options.get("reverse") else self.flow.source
-
-    @property
-    def receiver(self) -> str:
-        return self.flow.source if self.flow.options.get("reverse") else self.flow.destination
-
-    @property
-    def is_disturbed(self) -> bool:
-        return disturb((*self.there, *self.back))
-
-
-def disturb(ways: Iterable[LinkWay]) -> bool:
-    """Return whether the file asks for losses, or for packets out of order, on one of these links."""
-    found = (one.way for one in ways)
-    return any(way.loss or way.duplicate or way.corrupt or way.reorder or way.jitter for way in found)
-
-
 def explain_shortfall(
-    flow: AddressedFlow, results: Mapping[str, Result], tables: Mapping[str, polars.DataFrame], evidence: Evidence
+    flow: AddressedFlow,
+    connections: FlowConnections | None,
+    results: Mapping[str, Result],
+    tables: Mapping[str, polars.DataFrame],
+    metrics: SummaryMetrics,
+    evidence: Evidence,
 ) -> Readings:
-    """Explain why a flow got less than its path carries: a warning if a cause is known, else a note."""
-    scene = _find_scene(flow, results, evidence)
-    if scene is None:
+    """Explain why a flow got less than its best path carries: a warning if a cause is known, else a note.
+
+    connections: of the flow, if they are known. tables: the samples.
+    """
+    is_several = flow.protocol == "mptcp" and len(flow.paths) > 1
+    efficiency = metrics.get(f"{flow.name}.efficiency.best")
+    if not is_several:
+        found = _compare_third(flow, connections, results, evidence)
+    elif connections is None or efficiency is None or "sockets" not in tables:
         return Readings()
-    told = (
-        f"{flow.name}: {scene.got / 1e6:.3g} of {scene.rate / 1e6:.4g} Mbit/s on {scene.path.name} in its last third: "
-    )
-    drops = count_drops(tables)
-    if cause := None if scene.is_disturbed else explain_queues([(scene.there, scene.bdp_bytes)], drops):
-        return Readings(warnings=(told + cause,))
-    samples = list(_find_samples(scene, tables))
-    if flow.protocol in ("tcp", "mptcp"):
-        counts = Counter(_judge(*one) for one in samples)
-        what = max(("window", "buffer"), key=lambda name: counts[name])
-        if len(samples) >= LEAST_SAMPLES and counts[what] >= LEAST_PART * len(samples):
-            name = "receive window" if what == "window" else "send buffer"
-            seen = f"its {name} was full in {counts[what]} of {len(samples)} samples"
-            return Readings(warnings=(told + _explain_buffers(scene, seen),))
-    elif evidence.is_simulated and _has_lost_nothing(scene, drops):
-        expired = round(results[flow.name].values.get("timeouts", 0))
-        # a longer timer does not help a buffer that holds less than the path
-        is_short = flow.options.get("send_buffer_bytes", math.inf) < scene.bdp_bytes
-        if expired and _has_small_window(scene) and not is_short:
-            return Readings(warnings=(told + _explain_timer(scene, expired),))
-        if expired or not _has_grown(scene):
-            return Readings(warnings=(told + _explain_buffers(scene, "its buffers were full, as no packet was lost"),))
-    if flow.group is not None or scene.is_disturbed:
-        # a file that asks for losses explains itself; a group may have hundreds of members, so they get no notes
+    else:
+        found = _compare_whole(connections, efficiency.value, results[flow.name], evidence)
+    if found is None:
         return Readings()
-    few = len(samples) < LEAST_SAMPLES and flow.protocol in ("tcp", "mptcp")
-    if few and not evidence.expects(flow.name):
+    best = [used.path.name for used in found.best]
+    limits = [(find_limit(sample, best), sample.connection) for sample in _find_samples(found, connections, tables)]
+    known = [(limit, state) for limit, state in limits if limit is not None]
+    found = replace(found, drops=_count_drops(tables), limits=known)
+    cause, is_fault = find_cause(found)
+    if is_fault:
+        return Readings(warnings=(f"{found.told}: {cause}",))
+    # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
+    few = found.has_few_samples and not evidence.expects(flow.name)
+    # a file that asks for losses on the only path explains itself
+    is_plain = not is_several and found.best[0].is_disturbed
+    if flow.group is not None or few or is_plain or not found.is_unusual:
         return Readings()
-    more = "; write 'sample: {sockets: 10ms}'" if few else f"; queues on its path dropped {_sum(drops, scene)} packets"
-    cause = _explain_stop(scene, results[flow.name])
-    return Readings(notes=(f"{told}{cause or 'no cause found among queue, buffers and receive window'}{more}",))
+    return Readings(notes=(f"{found.told}: {cause}{tell_headers(found.mtu)}",))
 
 
-def _find_scene(flow: AddressedFlow, results: Mapping[str, Result], evidence: Evidence) -> _Scene | None:
-    """Return the flow's last third; None if the flow did not fall short, or is none that can be judged."""
+def _compare_whole(one: FlowConnections, efficiency: float, result: Result, evidence: Evidence) -> Shortfall | None:
+    """Compare a flow over several paths with the best of them, in all its time."""
+    flow, is_forward = one.flow, counts_forward(one.flow, goes_forward(subflows_of(one.connections)))
+    paths = _find_paths(flow, flow.paths, is_forward, one, evidence)
+    if efficiency >= GOOD or not paths:
+        return None
+    told = f"{flow.name}: {efficiency:.1%} of its best path's rate".replace("%", " %")
+    found = Shortfall(flow, told, is_forward, paths, efficiency, one.counted_ns, result, evidence)
+    used, (began_ns, ended_ns) = found.best[0], one.counted_ns
+    usual = find_usual(found.mtu, used.bdp_bytes, used.path.rtt_ns / max(1, ended_ns - began_ns))
+    return replace(found, is_unusual=efficiency < GOOD * usual)
+
+
+def _compare_third(
+    flow: AddressedFlow, one: FlowConnections | None, results: Mapping[str, Result], evidence: Evidence
+) -> Shortfall | None:
+    """Compare the last third of a flow with its path, or that of an association with the best of its paths."""
     intent, options = evidence.intent, flow.options
-    mine = results[flow.name].portions.get("goodput", ()) if flow.name in results else ()
+    result = results.get(flow.name, Result())
+    mine = result.portions.get("goodput", ())
     is_greedy = flow.protocol in ("tcp", "mptcp", "sctp") and "rate_bit_per_s" not in options
-    is_one = flow.protocol != "mptcp" or len(flow.paths) == 1
-    if not mine or not is_greedy or not is_one or options.get("bidirectional"):
+    paths = flow.paths if options.get("cmt", "off") != "off" else flow.paths[:1]
+    touched = {change.link for change in intent.changes} | {fault.link for fault in intent.faults}
+    if not mine or not is_greedy or options.get("bidirectional"):
+        return None
+    if any(path.ways > 1 or path.middleboxes or touched & {*path.links} for path in paths):
         return None
     is_forward = not options.get("reverse")
-    paths = flow.paths if options.get("cmt", "off") != "off" else flow.paths[:1]
-    capacity = find_capacity(intent, replace(flow, paths=paths), is_forward)
-    touched = {change.link for change in intent.changes} | {fault.link for fault in intent.faults}
-    if capacity is None or any(one.ways > 1 or one.middleboxes or touched & {*one.links} for one in paths):
-        return None
-    path = next(one for one in paths if one.name in capacity.best_paths)
+    used = max(_find_paths(flow, paths, is_forward, one, evidence), key=lambda path: path.rate, default=None)
     begin_ns = min(one.begin_ns for one in mine)
     end_ns = min(max(one.end_ns for one in mine), begin_ns + (flow.duration_ns or math.inf))
-    there, back = (list(cross(intent, flow, path, way)) for way in (is_forward, not is_forward))
-    first_ns, late_ns = (begin_ns + (end_ns - begin_ns) * n / 3 for n in (1, 2))
-    before, got = _rate_of(mine, first_ns, late_ns), _rate_of(mine, late_ns, end_ns)
-    scene = _Scene(flow, path, capacity.best, got, before, there, back, late_ns, end_ns)
-    rounds = math.log(max(1.0, scene.bdp_bytes / FIRST_BYTES), GROWTH)
-    if not path.rtt_ns or begin_ns + rounds * path.rtt_ns > late_ns:
+    third_ns = (end_ns - begin_ns) / 3
+    late_ns = end_ns - third_ns
+    if used is None or not used.path.rtt_ns or max(one.end_ns - one.begin_ns for one in mine) > third_ns:
         return None
-    if max(one.end_ns - one.begin_ns for one in mine) > (end_ns - begin_ns) / 3:
+    rounds = math.log(max(1.0, used.bdp_bytes / FIRST_BYTES), GROWTH)
+    got = rate_of(mine, late_ns, end_ns)
+    told = f"{flow.name}: {got / 1e6:.3g} of {used.rate / 1e6:.4g} Mbit/s on {used.path.name} in its last third"
+    found = Shortfall(flow, told, is_forward, [used], got / used.rate, (late_ns, end_ns), result, evidence)
+    least = GOOD * used.rate * (found.mtu - MOST_HEADERS_BYTES) / (found.mtu + MOST_HEADERS_BYTES)
+    if begin_ns + rounds * used.path.rtt_ns > late_ns or got + _rate_of_others(found, results, evidence) >= least:
         return None
-    mtu = min(one.link.mtu for one in there)
-    others = _rate_of_others(scene, results, evidence)
-    least = GOOD * capacity.best * (mtu - MOST_HEADERS_BYTES) / (mtu + MOST_HEADERS_BYTES)
-    return scene if scene.got + others < least else None
+    return found
 
 
-def _rate_of(portions: Sequence[Portion], begin_ns: float, end_ns: float) -> float:
-    """Return the rate of payload between two times, bit/s."""
-    total = 0.0
-    for one in portions:
-        shared_ns = min(one.end_ns, end_ns) - max(one.begin_ns, begin_ns)
-        if shared_ns > 0:
-            total += one.size_bytes * shared_ns / (one.end_ns - one.begin_ns)
-    return total * 8e9 / (end_ns - begin_ns) if end_ns > begin_ns else 0.0
+def _find_paths(
+    flow: AddressedFlow, paths: Sequence[FlowPath], is_forward: bool, one: FlowConnections | None, evidence: Evidence
+) -> list[UsedPath]:
+    """Return paths in the direction of the data; empty if one of them has no rate, or a rate that changes."""
+    hosts = evidence.observation.hosts
+    ends = [event for host in (flow.source, flow.destination) for event in hosts[host].events] if one else []
+    marked = {event.addresses for event in ends if event.backup}
+    found = []
+    for path in paths:
+        capacity = find_capacity(evidence.intent, replace(flow, paths=(path,)), is_forward)
+        if capacity is None:
+            return []
+        there, back = (tuple(cross(evidence.intent, flow, path, way)) for way in (is_forward, not is_forward))
+        used = UsedPath(path, capacity.best, there, back)
+        if one is not None:
+            mine = [subflow for subflow in subflows_of(one.connections) if subflow.path == path.name]
+            backups = [
+                not marked.isdisjoint((subflow.addresses, at_server(subflow.addresses, flow.paths))) for subflow in mine
+            ]
+            resent = sum((subflow.client if is_forward else subflow.server).resent for subflow in mine)
+            used = replace(used, resent=resent, is_backup=all(backups) if backups else None)
+        found.append(used)
+    return found
 
 
-def _rate_of_others(scene: _Scene, results: Mapping[str, Result], evidence: Evidence) -> float:
+def find_usual(mtu: int, bdp_bytes: float, round_trip: float) -> float:
+    """Return the efficiency that headers, handshake and slow start leave. round_trip: a share of the flow's time."""
+    rounds = 1 + math.log2(max(1.0, bdp_bytes / FIRST_WINDOW_BYTES))
+    return (1 - share_of_headers(mtu)) * max(0.0, 1 - rounds * round_trip)
+
+
+def _rate_of_others(found: Shortfall, results: Mapping[str, Result], evidence: Evidence) -> float:
     """Return the payload of other flows on links of the path, in bit/s; infinite if it is not known."""
-    links, total = set(scene.path.links), 0.0
+    links, (begin_ns, end_ns), total = set(found.best[0].path.links), found.span_ns, 0.0
     for other in evidence.intent.traffic:
-        if other.name == scene.flow.name or other.tool in _LIGHT or other.name not in results:
+        if other.name == found.flow.name or other.tool in _LIGHT or other.name not in results:
             continue
         if links.isdisjoint(link for path in other.paths for link in path.links):
             continue
-        spans = [
-            (one.started_ns - (evidence.agent.zero_ns or 0), one.ended_ns - (evidence.agent.zero_ns or 0))
-            for one in evidence.agent.ended("flow", other.name).values()
-        ]
-        if not any(begin_ns < scene.end_ns and end_ns > scene.begin_ns for begin_ns, end_ns in spans):
+        zero_ns, ended = evidence.agent.zero_ns or 0, evidence.agent.ended("flow", other.name).values()
+        if not any(one.started_ns - zero_ns < end_ns and one.ended_ns - zero_ns > begin_ns for one in ended):
             continue
         portions = [one for some in results[other.name].portions.values() for one in some]
-        total += _rate_of(portions, scene.begin_ns, scene.end_ns) if portions else math.inf
+        total += rate_of(portions, begin_ns, end_ns) if portions else math.inf
     return total
 
 
-def _name(one: LinkWay) -> tuple[str, str]:
-    return one.link.name, one.direction
-
-
-def count_drops(tables: Mapping[str, polars.DataFrame]) -> Counter[tuple[str, str]]:
+def _count_drops(tables: Mapping[str, polars.DataFrame]) -> Counter[tuple[str, str]]:
     """Return the packets that the queue of each direction of a link dropped."""
     drops: Counter[tuple[str, str]] = Counter()
     if "queues" in tables:
@@ -209,117 +180,28 @@ def count_drops(tables: Mapping[str, polars.DataFrame]) -> Counter[tuple[str, st
     return drops
 
 
-def _sum(drops: Counter[tuple[str, str]], scene: _Scene) -> int:
-    return sum(drops[_name(one)] for one in (*scene.there, *scene.back))
-
-
-def explain_queues(paths: Iterable[tuple[Iterable[LinkWay], float]], drops: Counter[tuple[str, str]]) -> str | None:
-    """Return the sentence for short queues that dropped, or None. paths: the data's links, and the BDP in bytes."""
-    short: dict[tuple[str, str], str] = {}
-    for there, bdp_bytes in paths:
-        for one in there:
-            queue, dropped = one.way.queue, drops[_name(one)]
-            if queue is None or not dropped or queue.discipline != "fifo":
-                continue
-            held_bytes = queue.size_bytes(one.link.frame_bytes)
-            if held_bytes < SHORT_QUEUE * bdp_bytes:
-                holds, needed = (size / one.link.frame_bytes for size in (held_bytes, bdp_bytes))
-                packets = "1 packet" if holds == 1 else f"{holds:.3g} packets"
-                short[_name(one)] = (
-                    f"the queue of '{one.link.name}' {one.direction} holds {packets} and dropped {dropped}, "
-                    f"and the path's BDP is {needed:.0f} packets"
-                )
-    return f"{'; '.join(short.values())}. Remedy: write 'queue: 1bdp'" if short else None
-
-
-def _explain_stop(scene: _Scene, result: Result) -> str | None:
-    """Return the sentence for the longest time in the last third without any payload; None for a short one."""
-    empty = (
-        (max(one.begin_ns, scene.begin_ns), min(one.end_ns, scene.end_ns))
-        for one in result.portions["goodput"]
-        if not one.size_bytes
-    )
-    begin_ns, end_ns = max(join_intervals(empty), key=lambda span: span[1] - span[0], default=(0.0, 0.0))
-    if end_ns - begin_ns < LEAST_STOP_NS:
-        return None
-    timer = ": a chunk that is lost again waits for a timer of 1 s or more (docs/sctp.md)"
-    said = f"nothing arrived from {begin_ns / 1e9:.2f} s to {end_ns / 1e9:.2f} s"
-    # netperfmeter does not count what the kernel's SCTP sends again
-    may_wait = scene.flow.protocol == "sctp" and result.values.get("retransmits") != 0
-    return said + (timer if may_wait else "")
-
-
-def _find_samples(scene: _Scene, tables: Mapping[str, polars.DataFrame]) -> Iterator[tuple[int, ...]]:
-    """Yield the values of the sender's sockets at each moment of the last third."""
-    if "sockets" in tables:
-        mine = tables["sockets"].filter(flow=scene.flow.name, host=scene.sender)
-        for at_ns, *values in mine.select("time_ns", *_OF_SOCKETS).iter_rows():
-            # older kernels do not report all values
-            if scene.begin_ns <= at_ns < scene.end_ns and None not in values:
-                yield tuple(values)
-
-
-def _judge(cwnd: int, unacked: int, unsent: int, window: int, sent: int, again: int, acked: int) -> str:
-    """Return what a moment of a TCP socket shows to be full: its window, its buffer or the congestion window."""
-    if sent - again - acked >= FULL * window:
-        return "window"
-    return "buffer" if unacked <= 0.75 * cwnd and unsent < PACKET_BYTES else "congestion"
-
-
-def _has_lost_nothing(scene: _Scene, drops: Counter[tuple[str, str]]) -> bool:
-    """Return whether no packet was lost or overtaken, and the links carry the acknowledgements of the whole rate."""
-    has_way_back = all((one.way.rate_bit_per_s or math.inf) >= LEAST_REVERSE * scene.rate for one in scene.back)
-    return has_way_back and not scene.is_disturbed and not _sum(drops, scene)
-
-
-def _has_grown(scene: _Scene) -> bool:
-    """Return whether the window grew: by more than the burst of a round trip, which counts in one third or the next."""
-    burst = scene.path.rtt_ns / (scene.end_ns - scene.begin_ns)
-    return scene.got >= (1 + max(GROWN, burst)) * scene.before
-
-
-def _has_small_window(scene: _Scene) -> bool:
-    """Return whether a flow of usrsctp had less than half of its buffers under way in a round trip."""
-    held_bytes = min(int(str(scene.flow.options.get(name, size))) for name, size in _LIBRARY_BYTES.items())
-    return scene.got * scene.path.rtt_ns / 8e9 < held_bytes / 2
-
-
-def _explain_timer(scene: _Scene, expired: int) -> str:
-    """Return the sentence for a retransmission timer that reduces the congestion window without a loss."""
-    rtt, under_way = TIME.render(scene.path.rtt_ns), _spell(scene.got * scene.path.rtt_ns / 8e9)
-    return (
-        f"its retransmission timer (T3-rtx) expired {expired} times in all, although no packet was lost. Each time its "
-        f"congestion window falls to one packet: {under_way} in a round trip of {rtt}, and the path holds "
-        f"{_spell(scene.bdp_bytes)}. Remedy: give '{scene.flow.name}' 'rto_min: 60s'"
-    )
-
-
-def _explain_buffers(scene: _Scene, seen: str) -> str:
-    """Return the sentence for a buffer or window that is full, with the lines that give larger ones."""
-    flow, fields = scene.flow, tool_of(scene.flow).Entry.model_fields
-    under_way, held = (_spell(size) for size in (scene.got * scene.path.rtt_ns / 8e9, scene.bdp_bytes))
-    least_bytes = math.ceil(2 * scene.bdp_bytes)
-    least = SIZE.render(least_bytes)
-    core = "net.core.wmem_max and net.core.rmem_max of both hosts"
-    if flow.tool == "netperfmeter" and flow.protocol == "sctp":
-        # an association announces half of the buffer that its server's socket has from the start
-        line = (
-            f"give '{flow.name}' 'send_buffer: {least}', allow it by net.core.wmem_max of '{scene.sender}', and give "
-            f"'{scene.receiver}' 'sysctl: {{net.core.rmem_default: {2 * least_bytes}}}'"
-        )
-    elif "send_buffer_bytes" in fields:
-        line = f"give '{flow.name}' 'send_buffer: {least}' and 'receive_buffer: {least}'"
-        line += f", and allow them by {core}" if flow.tool == "netperfmeter" else ""
-    elif "window_bytes" in flow.options or flow.protocol == "sctp":
-        line = f"give '{flow.name}' 'window: {least}', and allow it by {core}"
-    else:
-        line = (
-            f"give '{scene.receiver}' 'sysctl: {{net.ipv4.tcp_rmem: 4096 131072 {least_bytes}}}', and "
-            f"'{scene.sender}' net.ipv4.tcp_wmem alike"
-        )
-    rtt = TIME.render(scene.path.rtt_ns)
-    return f"{seen}: {under_way} in a round trip of {rtt}, and the path holds {held}. Remedy: {line}"
-
-
-def _spell(size_bytes: float) -> str:
-    return f"{size_bytes / 1e6:.3g} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.3g} kB"
+def _find_samples(
+    found: Shortfall, one: FlowConnections | None, tables: Mapping[str, polars.DataFrame]
+) -> Iterator[Sample]:
+    """Yield each sample of a sending connection of the flow together with its subflows."""
+    flow, sender, (begin_ns, end_ns) = found.flow, found.hosts[0], found.span_ns
+    if one is None or flow.protocol == "sctp" or "sockets" not in tables:
+        return
+    mine = tables["sockets"].filter(flow=flow.name, host=sender).sort("time_ns", maintain_order=True)
+    moments: dict[tuple[int, int], list[tuple[str | None, list[int]]]] = {}
+    for number, at_ns, path, *values in mine.select("connection", "time_ns", "path", *_OF_SOCKETS).iter_rows():
+        # older kernels do not report all values
+        if begin_ns <= at_ns < end_ns and None not in values:
+            moments.setdefault((number, at_ns), []).append((path, values))
+    for number, connection in enumerate(one.connections):
+        # a bidirectional flow has a connection for each direction
+        if flow.options.get("bidirectional") and not goes_forward(connection.subflows):
+            continue
+        ends = sender, addresses_at(connection, flow.paths, found.is_forward)
+        for held in found.evidence.observation.states.get(ends, ()):
+            if rows := moments.get((number, held.at_ns)):
+                yield Sample(held, [SubflowState(path, *values[:5]) for path, values in rows])
+    for (_, at_ns), rows in moments.items() if flow.protocol == "tcp" else ():
+        for path, (cwnd, unacked, unsent, window, age_ms, sent, again, acked) in rows:
+            held = ConnectionState(at_ns, None, 0, sent - again - acked, unsent)
+            yield Sample(held, [SubflowState(path, cwnd, unacked, 0, window, age_ms)])

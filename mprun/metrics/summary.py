@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from mprun.kernel.log import complete, read_console
 from mprun.metrics import calibration
 from mprun.metrics.capture import read_captures
-from mprun.metrics.efficiency import explain_efficiency
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.expectation import explain_expected, judge_all
 from mprun.metrics.flow import read_flow
@@ -69,8 +68,11 @@ def measure(evidence: Evidence) -> Measured:
             found,
             *measure_groups(intent.traffic, results, found.metrics),
             sum_up(intent.traffic, results),
-            *_use_samples(connections, sampled, found.metrics, evidence),
-            *(explain_shortfall(flow, results, sampled, evidence) for flow in intent.traffic),
+            *_use_samples(connections, sampled, evidence),
+            *(
+                explain_shortfall(flow, readings[flow.name].connections, results, sampled, found.metrics, evidence)
+                for flow in intent.traffic
+            ),
             of_captures,
             find_doubts(evidence, results),
             judge_log(kernel_log, agent.zero_ns),
@@ -131,16 +133,11 @@ def _group(flows: Sequence[AddressedFlow]) -> dict[str, tuple[str, ...]]:
     return {group: tuple(flow.name for flow in flows if flow.group == group) for group in groups}
 
 
-def _use_samples(
-    connections: Sequence[FlowConnections], sampled: Frames, metrics: SummaryMetrics, evidence: Evidence
-) -> list[Readings]:
+def _use_samples(connections: Sequence[FlowConnections], sampled: Frames, evidence: Evidence) -> list[Readings]:
     """Return the readings from samples of sockets and programs."""
     found = []
-    for one in connections:
-        if one.flow.protocol == "mptcp" and "sockets" in sampled:
-            efficiency = metrics.get(f"{one.flow.name}.efficiency.best")
-            found.append(measure_preference(one, sampled["sockets"]))
-            found.append(explain_efficiency(one, sampled, efficiency, evidence))
+    if "sockets" in sampled:
+        found += [measure_preference(one, sampled["sockets"]) for one in connections if one.flow.protocol == "mptcp"]
     if "cpu" in sampled:
         found.append(measure_cpu(evidence.agent.processes, sampled["cpu"]))
     return found

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from mprun.metrics.efficiency import find_usual, tell_headers
+from mprun.metrics.cause import tell_headers
 from mprun.metrics.preference import Carried, carry, find_flapping, share_deviations
+from mprun.metrics.shortfall import find_usual
 
 S = 10**9
 A, B = (0, "path0", ("a",)), (0, "path1", ("b",))

@@ -252,13 +252,13 @@ def _explain_calm(it: Shortfall) -> str | None:
     if timeouts and it.efficiency * used.bdp_bytes < half_bytes and not is_short:
         return (
             f"its retransmission timer (T3-rtx) expired {timeouts} times in all, although no packet was lost. Each "
-            f"time its congestion window falls to one packet{_compare(it)}. Remedy: give '{flow.name}' 'rto_min: 60s'"
+            f"time its congestion window falls to one packet: {_compare(it)}. Remedy: give '{flow.name}' 'rto_min: 60s'"
         )
     # the burst of a round trip counts in one third of the flow or the next
     begin_ns, end_ns = it.span_ns
     growth = 1 + max(GROWN, used.path.rtt_ns / (end_ns - begin_ns))
     if timeouts or it.efficiency * used.rate < growth * rate_of(it.portions, 2 * begin_ns - end_ns, begin_ns):
-        return f"its buffers were full, as no packet was lost{_compare(it)}. Remedy: {_enlarge(it)}"
+        return f"its buffers were full, as no packet was lost: {_compare(it)}. Remedy: {_enlarge(it)}"
     return None
 
 
@@ -268,17 +268,18 @@ def _explain_limit(it: Shortfall) -> str | None:
     if limit not in LIMITS:
         return None
     seen = f"in {it.counts[limit]} of {len(it.limits)} samples"
-    room = f"{seen} {it.names} had room in its congestion window"
+    room = f"{it.names} had room in its congestion window"
     waits, flying = (_spell(it.mean(name)) for name in ("unsent_bytes", "flying_bytes"))
     if limit == "scheduler":
         free = "neither a buffer nor the receive window was full"
-        return f"scheduler {it.evidence.intent.mptcp_of(it.hosts[0]).scheduler}: {room}, {waits} waited, and {free}"
-    told = f"its receive window: {seen} {waits} waited, and {flying} under way filled the window"
+        name = it.evidence.intent.mptcp_of(it.hosts[0]).scheduler
+        return f"scheduler {name}: {seen} {room}, {waits} waited, and {free}"
+    told = f"its receive window was full {seen}: {waits} waited, and {flying} was under way"
     if limit == "buffer":
         buffer, held = it.mean("buffer_bytes"), it.mean("held_bytes")
         sizes = f" ({_spell(held)} held, of {_spell(buffer)})" if buffer else ""
-        told = f"its send buffer: {room}, all data written had been sent, and {it.hosts[0]}'s buffer was full{sizes}"
-    return f"{told}{_compare(it)}. Remedy: {_enlarge(it)}" if len(it.paths) == 1 else f"{told}. {_advise(it)}"
+        told = f"its send buffer was full {seen}: {room}, and all data written had been sent{sizes}"
+    return f"{told}; {_compare(it)}. Remedy: {_enlarge(it)}" if len(it.paths) == 1 else f"{told}. {_advise(it)}"
 
 
 def _tell_program(it: Shortfall) -> str | None:
@@ -333,7 +334,7 @@ CAUSES: Sequence[tuple[Callable[[Shortfall], str | None], bool]] = (
 
 def find_cause(it: Shortfall) -> tuple[str, bool]:
     """Return the cause of a shortfall as a sentence, and whether to warn of it."""
-    return next((text, is_fault) for explain, is_fault in CAUSES if (text := explain(it)))
+    return next((text, is_warning) for explain, is_warning in CAUSES if (text := explain(it)))
 
 
 def _count_drops(it: Shortfall) -> int:
@@ -388,7 +389,7 @@ def _compare(it: Shortfall) -> str:
     """Return what the flow had under way on its only path, and what this path holds."""
     [used, *_] = it.best
     flying, held = (_spell(size) for size in (it.efficiency * used.bdp_bytes, used.bdp_bytes))
-    return f": {flying} in a round trip of {TIME.render(used.path.rtt_ns)}, and the path holds {held}"
+    return f"{flying} in a round trip of {TIME.render(used.path.rtt_ns)}, and the path holds {held}"
 
 
 def _enlarge(it: Shortfall) -> str:

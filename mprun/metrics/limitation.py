@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds a connection back at one moment: a congestion window, a buffer, a receive window, the scheduler. Pure.
+"""Limits of a connection at one moment: a congestion window, a buffer, a receive window, the scheduler. Pure.
 
 A sample describes the sending end at one time: the data that the connection holds and has in transit, and how full the
 window of each subflow is (struct tcp_info). A connection of TCP is one with a single subflow. While the congestion

@@ -67,8 +67,8 @@ def explain_shortfall(
     limits = [(find_limit(sample, best), sample.connection) for sample in _find_samples(found, connections, tables)]
     known = [(limit, state) for limit, state in limits if limit is not None]
     found = replace(found, drops=_count_drops(tables), limits=known)
-    cause, is_fault = find_cause(found)
-    if is_fault:
+    cause, is_warning = find_cause(found)
+    if is_warning:
         return Readings(warnings=(f"{found.told}: {cause}",))
     # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
     few = found.has_few_samples and not evidence.expects(flow.name)

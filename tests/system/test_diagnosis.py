@@ -364,7 +364,7 @@ paths:
     ("scheduler", "least", "cause"),
     [
         # each subflow's buffer begins at the middle value of tcp_wmem
-        ("default", 16_384, "its send buffer: "),
+        ("default", 16_384, "its send buffer was full "),
         ("default", 67_108_864, None),
         # a share of 1/2 + 5 % when the slow path carries 6 Mbit/s: 6 / 0.45 = 13.3 Mbit/s
         ("balanced", 67_108_864, "scheduler balanced: "),

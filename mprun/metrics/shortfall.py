@@ -15,7 +15,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mprun.metrics.capacity import cross, find_capacity
-from mprun.metrics.cause import GOOD, Shortfall, UsedPath, find_cause, rate_of, share_of_headers, tell_headers
+from mprun.metrics.cause import (
+    GOOD,
+    LEAST_SAMPLES,
+    Shortfall,
+    UsedPath,
+    find_cause,
+    rate_of,
+    share_of_headers,
+    tell_headers,
+)
 from mprun.metrics.connection import addresses_at, at_server, counts_forward, goes_forward, subflows_of
 from mprun.metrics.evidence import Evidence
 from mprun.metrics.limitation import ConnectionState, Sample, SubflowState, find_limit
@@ -71,7 +80,7 @@ def explain_shortfall(
     if is_warning:
         return Readings(warnings=(f"{found.told}: {cause}",))
     # a group may have hundreds of members, so they get no notes, and a short flow none of which nothing is expected
-    few = found.has_few_samples and not evidence.expects(flow.name)
+    few = flow.protocol != "sctp" and len(limits) < LEAST_SAMPLES and not evidence.expects(flow.name)
     # a file that asks for losses on the only path explains itself
     is_plain = not is_several and found.best[0].is_disturbed
     if flow.group is not None or few or is_plain or not found.is_unusual:

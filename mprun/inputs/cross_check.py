@@ -13,10 +13,10 @@ from itertools import chain
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
-from mprun.inputs.ways import find_crossings, find_used_links
+from mprun.inputs.ways import FlowPaths
 from mprun.model import metric, spec
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, find_areas, find_flow_paths
+from mprun.model.path import find_areas
 from mprun.model.problem import Notes, ValuePath, list_names, name_nearest
 from mprun.model.scalar import Scalar, spell_scalar
 from mprun.model.span import find_end
@@ -217,7 +217,7 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
     """
     topology, experiment = known_paths.topology, known_paths.experiment
     has_choice = has_chosen(document, "protocol", "tool", "from", "to")
-    uses = [] if has_choice or not experiment.faults else find_used_links(known_paths)
+    uses = [] if has_choice or not experiment.faults else known_paths.used_links
     is_known = bool(uses) and not any(flow.tool == "exec" for flow, _ in uses)
     known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
     for n, fault in enumerate(experiment.faults):
@@ -248,7 +248,7 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
                 document.warn(("faults", n), message)
 
 
-def check_proxies(checked: spec.Spec, topology: Document, experiment: Document) -> None:
+def check_proxies(checked: FlowPaths, topology: Document, experiment: Document) -> None:
     """Warn of a proxy for ports that no flow over its router has.
 
     A parameter may give other flows in other runs, and a program may listen on any port.
@@ -258,7 +258,7 @@ def check_proxies(checked: spec.Spec, topology: Document, experiment: Document) 
     has_choice = has_chosen(experiment, "protocol", "tool", "from", "to", "port")
     if not any(proxies.values()) or has_choice or any(flow.tool == "exec" for flow in flows):
         return
-    uses = zip(find_crossings(find_flow_paths(checked.topology, checked.experiment)), place_ports(flows), strict=True)
+    uses = zip(checked.crossings, place_ports(flows), strict=True)
     # the control connections of two tools are TCP too
     over_tcp = [
         (crossings, ports)
@@ -290,13 +290,16 @@ def check_end(experiment: spec.ExperimentSpec, document: Document) -> None:
             document.warn(("sample", kind), f"leaves no second sample before {when}: write a shorter one")
 
 
-def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
+def check_shown_names(known_paths: FlowPaths, axes: Mapping[str, Sequence[Scalar]], document: Document) -> None:
     """Warn of names in figures that no path, flow, node, link, axis or value has. Tables have names of their own."""
-    topology, experiment = checked.topology, checked.experiment
+    topology, experiment = known_paths.topology, known_paths.experiment
     if not any(plot.names for plot in experiment.plots):
         return
-    paths = find_flow_paths(topology, experiment)
-    known = {path.name for found in paths.named.values() for path in found} | {*topology.nodes, *axes, metric.TOTAL}
+    known = {path.name for found in known_paths.named.values() for path in found} | {
+        *topology.nodes,
+        *axes,
+        metric.TOTAL,
+    }
     known |= {link.name for link in topology.links} | {*OwnedMetrics(experiment.traffic)}
     known |= {spell_scalar(value) for values in axes.values() for value in values}
     for n, plot in enumerate(experiment.plots):
@@ -307,12 +310,12 @@ def check_shown_names(checked: spec.Spec, axes: Mapping[str, Sequence[Scalar]], 
                 document.warn(("plots", n, "names", name), message)
 
 
-def check_link_rates(checked: spec.Spec, document: Document) -> None:
+def check_link_rates(paths: FlowPaths, document: Document) -> None:
     """Warn of figures of rates of links if no rate changes."""
-    rates = {link.name: (link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s) for link in checked.topology.links}
-    changes = [one for one in checked.topology.changes if isinstance(one, spec.LinkChange)]
+    rates = {link.name: (link.forward.rate_bit_per_s, link.reverse.rate_bit_per_s) for link in paths.topology.links}
+    changes = [one for one in paths.topology.changes if isinstance(one, spec.LinkChange)]
     if all((one.forward.rate_bit_per_s, one.reverse.rate_bit_per_s) == rates[one.link] for one in changes):
-        for n, plot in enumerate(checked.experiment.plots):
+        for n, plot in enumerate(paths.experiment.plots):
             if plot.series == "link_rate":
                 message = "has nothing to show: no event changes the rate of a link; remove it"
                 document.warn(("plots", n, "series"), message)

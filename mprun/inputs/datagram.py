@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mprun.inputs.ways import Ways
-from mprun.model.path import FlowPaths, NamedPath
+from mprun.inputs.ways import FlowPaths
 from mprun.model.problem import Notes
 from mprun.model.spec import Family, Flow
 from mprun.workloads.tool import LENGTH, tool_of
@@ -26,28 +25,28 @@ _NAMES = {LENGTH: "length", "message_bytes": "message"}
 
 def fill_lengths(paths: FlowPaths, flows: Sequence[Flow]) -> tuple[Flow, ...]:
     """Return flows with a packet length for each flow of UDP. The hosts of each flow are joined. paths: as they are."""
-    ways, filled = Ways(paths.topology), []
+    filled = []
     for flow in flows:
         lacks = flow.protocol == "udp" and LENGTH in tool_of(flow).Entry.model_fields and LENGTH not in flow.options
-        options = {**flow.options, LENGTH: _most_bytes(ways, flow, paths.of(flow)[0])} if lacks else flow.options
+        options = {**flow.options, LENGTH: _most_bytes(paths, flow)} if lacks else flow.options
         filled.append(replace(flow, options=options) if lacks else flow)
     return tuple(filled)
 
 
 def check_lengths(paths: FlowPaths, notes: Notes) -> None:
     """Warn of flows whose packets are longer than what their path carries in one piece."""
-    ways, smallest = Ways(paths.topology), min((link.mtu for link in paths.topology.links), default=0)
+    smallest = min((link.mtu for link in paths.topology.links), default=0)
     for n, flow in enumerate(paths.experiment.traffic):
         least = _LEAST_MTU.get(flow.protocol, 0)
         for path in paths.of(flow) if least > smallest else ():
-            if (mtu := ways.find_mtu(flow, path)) < least:
+            if (mtu := paths.ways.find_mtu(flow, path)) < least:
                 message = f"has packets of {least} bytes, and the MTU of '{path.name}' is {mtu}: each is sent in"
                 notes.warn(("traffic", n, "protocol"), f"{message} fragments, write 'mtu: {least}' or more")
                 break
         given = next((option for option in _NAMES if option in flow.options), None)
         if flow.protocol != "udp" or given is None or not paths.of(flow):
             continue
-        most, length = _most_bytes(ways, flow, paths.of(flow)[0]), flow.options[given]
+        most, length = _most_bytes(paths, flow), flow.options[given]
         if isinstance(length, int) and length > most:
             message = (
                 f"is {length} bytes, and the MTU of the path carries {most} in one packet: each is sent in fragments"
@@ -55,6 +54,7 @@ def check_lengths(paths: FlowPaths, notes: Notes) -> None:
             notes.warn(("traffic", n, _NAMES[given]), f"{message}, write '{most}bytes' or less")
 
 
-def _most_bytes(ways: Ways, flow: Flow, path: NamedPath) -> int:
+def _most_bytes(paths: FlowPaths, flow: Flow) -> int:
     """The payload of the longest packet that the path of a flow of UDP carries in one piece."""
-    return ways.find_mtu(flow, path) - _IP_HEADER_BYTES[path.family] - _UDP_HEADER_BYTES
+    path = paths.of(flow)[0]
+    return paths.ways.find_mtu(flow, path) - _IP_HEADER_BYTES[path.family] - _UDP_HEADER_BYTES

@@ -12,10 +12,9 @@ from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
 from mprun.inputs.traffic import expand
-from mprun.inputs.ways import find_joining_links, find_used_links
+from mprun.inputs.ways import FlowPaths
 from mprun.model import spec
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, find_flow_paths
 from mprun.model.problem import InputProblem
 from mprun.model.span import find_end, find_spans
 from mprun.model.spec import (
@@ -81,20 +80,20 @@ def _check_rows(event: ReadEvent, left_ns: int, when: str, document: Document) -
     (document.warnings if late else document.problems)[problem] = None
 
 
-def check_pauses(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:
+def check_pauses(paths: FlowPaths, events: Sequence[ReadEvent], document: Document) -> None:
     """Warn of an event after which the link has its former values again before a flow runs, if all spans are known.
 
     Schedules and traces may begin before the flows, and steps and repetitions may reach into a pause.
     """
-    flows = checked.experiment.traffic
+    flows = paths.experiment.traffic
     if document.tree.is_resolved or find_end(flows) is None:
         return
     spans = [(one.start_ns or 0, one.end_ns or 0) for one in find_spans(flows).values()]
-    made = (one for one in checked.topology.changes if isinstance(one, LinkChange))
+    made = (one for one in paths.topology.changes if isinstance(one, LinkChange))
     later = gather((one.link, (one.at_ns, (one.forward, one.reverse, one.is_up))) for one in made)
     states = {
         link.name: [(-1, (link.forward, link.reverse, True)), *later.get(link.name, ())]
-        for link in checked.topology.links
+        for link in paths.topology.links
     }
     for n, entry in enumerate(event.entry for event in events):
         if entry.schedule or entry.trace or entry.over or entry.every or entry.rebind or entry.link not in states:
@@ -123,8 +122,7 @@ def check_places(known_paths: FlowPaths, events: Sequence[ReadEvent], experiment
     )
     if not (events and flows) or document.tree.is_resolved or is_chosen or any(flow.tool == "exec" for flow in flows):
         return
-    joining = find_joining_links(known_paths)
-    known = {link.name for link in known_paths.topology.links} - joining
+    known = {link.name for link in known_paths.topology.links} - known_paths.find_joining_links()
     for n, entry in enumerate(event.entry for event in events):
         key, link = ("address", entry.address) if entry.link is None else ("link", entry.link)
         if link in known and not document.is_filled(("events", n, key)):
@@ -132,7 +130,7 @@ def check_places(known_paths: FlowPaths, events: Sequence[ReadEvent], experiment
             document.warn(("events", n, key), f"{message}, or remove the event")
 
 
-def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Document) -> None:
+def check_traces(known_paths: FlowPaths, events: Sequence[ReadEvent], document: Document) -> None:
     """Warn of traces that end before a flow over their link does, if nothing says what follows.
 
     Nothing is known of flows that end by themselves.
@@ -140,15 +138,15 @@ def check_traces(checked: spec.Spec, events: Sequence[ReadEvent], document: Docu
     lengths = [(n, one.entry, one.period_ns) for n, one in enumerate(events) if one.entry.until is None]
     if not any(period_ns for _, _, period_ns in lengths):
         return
-    flows = checked.experiment.traffic
-    spans = find_spans(flows)
-    used = find_used_links(find_flow_paths(checked.topology, checked.experiment))
+    spans = find_spans(known_paths.experiment.traffic)
     for n, entry, period_ns in lengths:
         following = [one.entry for one in events if one.entry.link == entry.link and one.entry.at > entry.at]
         if not period_ns or any(one.trace or one.schedule or (one.set and one.set.rate) for one in following):
             continue
         end_ns = entry.at + period_ns
-        ends = [(spans[flow.name].end_ns or 0, flow.name) for flow, links in used if entry.link in links]
+        ends = [
+            (spans[flow.name].end_ns or 0, flow.name) for flow, links in known_paths.used_links if entry.link in links
+        ]
         last_ns, name = max(ends, key=itemgetter(0), default=(0, ""))
         if last_ns > end_ns:
             end, last = TIME.render(end_ns), TIME.render(last_ns)

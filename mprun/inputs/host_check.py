@@ -12,11 +12,11 @@ from mprun.inputs.cross_check import FEW, check_link, has_chosen, list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.keys.experiment import HostEntry
 from mprun.inputs.keys.pairing import find_hosts, spread_hosts
-from mprun.inputs.ways import find_used_links
+from mprun.inputs.ways import FlowPaths
 from mprun.model import spec
 from mprun.model.capabilities import DEFAULT_SCHEDULER, KERNEL_WIDE
 from mprun.model.discipline import DisciplineName
-from mprun.model.path import FlowPaths, NamedPath, are_side_by_side, count_subflows, pairs_of
+from mprun.model.path import NamedPath, are_side_by_side, count_subflows, pairs_of
 from mprun.model.problem import Notes, ValuePath
 from mprun.safety.text import name_some
 from mprun.workloads.tool import receiver_of
@@ -253,9 +253,8 @@ def check_link_settings(known_paths: FlowPaths, document: Document, notes: Notes
     hosts = {host: one for host, one in known_paths.experiment.hosts.items() if one.congestion or one.mptcp.endpoints}
     if not hosts or has_chosen(document, "protocol", "tool"):
         return
-    used = find_used_links(known_paths)
     for host, settings in hosts.items():
-        own = [(flow, links) for flow, links in used if host in (flow.source, flow.destination)]
+        own = [(flow, links) for flow, links in known_paths.used_links if host in (flow.source, flow.destination)]
         has_mptcp = any(flow.protocol == "mptcp" for flow, _ in own)
         crossed = frozenset[str]().union(*(links for _, links in own))
         if not own or any(flow.tool == "exec" for flow, _ in own):

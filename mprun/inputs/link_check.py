@@ -11,10 +11,10 @@ from mprun.inputs.document import Document
 from mprun.inputs.event_entry import ReadEvent
 from mprun.inputs.keys.shape import write_flow
 from mprun.inputs.subnet import check_addresses
-from mprun.inputs.ways import Crossing, find_crossings, has_equal_ways
+from mprun.inputs.ways import Crossing, FlowPaths, Ways
 from mprun.model import spec
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, PathEnd, find_areas
+from mprun.model.path import PathEnd, find_areas
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.units import render_ratio
 from mprun.workloads.tool import receiver_of
@@ -47,12 +47,13 @@ def check_links(values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind]
     check_addresses(sound, values.get("addressing"), nodes, document)
 
 
-def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], document: Document) -> None:
+def check_network(ways: Ways, places: Mapping[str, ValuePath], document: Document) -> None:
     """Warn of nodes without any link, of `ecmp` without choice, and of links that lack a rate, are backups without an
     effect, or are long in a bad state.
 
     places: the path of each link in the file, by its name.
     """
+    topology = ways.topology
     linked = {end for link in topology.links for end in link.ends}
     rated = {link.name for link in topology.links if link.forward.rate_bit_per_s or link.reverse.rate_bit_per_s}
     changes = (change for change in topology.changes if isinstance(change, spec.LinkChange))
@@ -82,7 +83,7 @@ def check_network(topology: spec.TopologySpec, places: Mapping[str, ValuePath], 
         if "host" not in map(topology.nodes.get, link.ends):
             message = f"has no effect, as '{link.name}' ends at no host: write it at the link of a host, or remove it"
             document.warn((*place, "backup"), message)
-    if topology.ecmp and not document.is_filled(("ecmp",)) and not has_equal_ways(topology):
+    if topology.ecmp and not document.is_filled(("ecmp",)) and not ways.have_equals():
         document.warn(("ecmp",), "has no effect: no router has several ways of equal length to a host: remove it")
     for link in topology.links:
         losses = [one.mean for one in (link.forward.loss, link.reverse.loss) if isinstance(one, spec.GilbertElliott)]
@@ -127,14 +128,13 @@ def check_directions(
     changes = [(n, one.entry.link, one.entry.set) for n, one in enumerate(events) if one.entry.set is not None]
     if not (links or changes) or topology.tree.is_resolved or has_chosen(experiment, "reverse", "from", "to"):
         return
-    used = find_crossings(known_paths)
     placed = [(link, places[link.name]) for link in links if link.name in places]
     parts: dict[Any, Any] = {key: topology.part(str(key)) for key in {place[0] for _, place in placed}}
     for link, place in placed:
         loss = parts[place[0]][place[1]].get("loss")
         if isinstance(loss, dict) and {*loss} in ({"forward"}, {"reverse"}):
             ((way, value),) = loss.items()
-            other, name = _find_data(link, used)
+            other, name = _find_data(link, known_paths.crossings)
             if other not in (None, way):
                 both = f"'{write_flow({other: value})}', or '{write_flow({way: value, other: '0%'})}' if that is meant"
                 message = f"loses no data, as '{name}' sends its data {other}: write {both}"
@@ -151,7 +151,7 @@ def check_directions(
         all_ways = {way for _, one, other_link, own in given if (one, other_link) == (key, link) for way in own}
         # who gives each direction its own values means it
         if len(all_ways) == 1 and getattr(link.forward, field) == getattr(link.reverse, field):
-            other, name = _find_data(link, used)
+            other, name = _find_data(link, known_paths.crossings)
             if other not in (None, *ways):
                 message = f"is for '{ways[0]}' only, and '{name}' sends its data {other}: write '{other}'"
                 topology.warn(("events", n, "set", key), f"{message}, or both directions if that is meant")

@@ -31,10 +31,9 @@ from mprun.inputs.reader import FileTree, read
 from mprun.inputs.search_point import check_names, check_repeat, control_values, list_ends
 from mprun.inputs.topology import LayOver, Topology, read_topology
 from mprun.inputs.traffic import expand
-from mprun.inputs.ways import find_used_links
+from mprun.inputs.ways import FlowPaths, Ways
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.path import find_flow_paths
 from mprun.model.permission import NONE, Permissions
 from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
@@ -225,11 +224,11 @@ def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
         flows = cell.spec.experiment.traffic
         if not aside or not flows or any(flow.tool == "exec" for flow in flows):
             return
-        paths = find_flow_paths(cell.spec.topology, cell.spec.experiment)
+        paths = FlowPaths(Ways(cell.spec.topology), cell.spec.experiment)
         names = {path.name for named in paths.named.values() for path in named}
         if any(f"{name}." in text for name in names for text in asked):
             return
-        crossed = frozenset[str]().union(*(links for _, links in find_used_links(paths)))
+        crossed = frozenset[str]().union(*(links for _, links in paths.used_links))
         aside = {name: link for name, link in aside.items() if link not in crossed}
     for name, link in aside.items():
         message = f"changes '{link}', which no flow crosses: remove it, or write 'protocol: mptcp' for a flow"
@@ -348,12 +347,12 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
         axes = found.matrix.values(found.fixed)
         check_axes(action.plots, axes, last)
         if network.spec is not None:
-            checked = Spec(network.spec, action)
-            cross_check.check_shown_names(checked, axes, last)
-            cross_check.check_link_rates(checked, last)
-            cross_check.check_proxies(checked, first, last)
-            event_check.check_traces(checked, network.events, first)
-            event_check.check_pauses(checked, network.events, first)
+            paths = FlowPaths(network.ways, action)
+            cross_check.check_shown_names(paths, axes, last)
+            cross_check.check_link_rates(paths, last)
+            cross_check.check_proxies(paths, first, last)
+            event_check.check_traces(paths, network.events, first)
+            event_check.check_pauses(paths, network.events, first)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
@@ -407,7 +406,7 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
         return Topology(None, None)
     topology = read_topology(values, document, on_links)
     if topology.spec is not None:
-        link_check.check_network(topology.spec, topology.places, document)
+        link_check.check_network(topology.ways, topology.places, document)
         event_check.check_events(topology.spec, topology.events, document)
     return topology
 
@@ -438,7 +437,7 @@ def _read_action(
     check_links(action.links, topology_name, action.name, document)
     if network.spec is not None:
         cross_check.check_routes(network.spec, action.traffic, notes)
-        paths = find_flow_paths(network.spec, action)
+        paths = FlowPaths(network.ways, action)
         cross_check.check_metrics(paths, notes)
         host_check.check_mptcp(paths, notes)
         told = host_check.check_path_managers(written, paths, notes)

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from mprun.inputs.traffic import expand
-from mprun.inputs.ways import Crossing, Ways
+from mprun.inputs.ways import Crossing, FlowPaths
 from mprun.model import units
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, HostPair, NamedPath, search, steps_to, used_paths
+from mprun.model.path import HostPair, NamedPath, search, steps_to, used_paths
 from mprun.model.problem import Notes
 from mprun.model.span import find_spans
 from mprun.model.spec import HEADER_BYTES, Flow, LinkChange, TopologySpec
@@ -85,7 +85,7 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
     wanted = [(n, one, flows.get(one.metric.rpartition(".")[0])) for n, one in enumerate(experiment.expectations)]
     if not any(flow for _, _, flow in wanted):
         return
-    capacity, ways = _find_capacity(paths.topology), Ways(paths.topology)
+    capacity = _find_capacity(paths.topology)
     for n, one, flow in wanted:
         least, kind = one.minimum or one.equals, one.metric.rpartition(".")[2]
         used = () if flow is None else used_paths(flow.protocol, paths.of(flow))
@@ -97,7 +97,7 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
         headers = _LEAST_HEADERS_BYTES[flow.protocol in ("tcp", "mptcp")]
         payload = max((link.mtu - headers) / (link.mtu + HEADER_BYTES) for link in paths.topology.links)
         carried = {
-            pair: payload * _find_most(ways.of(*pair, flow, used), *pair, capacity) for pair in (ends, ends[::-1])
+            pair: payload * _find_most(paths.ways.of(*pair, flow, used), *pair, capacity) for pair in (ends, ends[::-1])
         }
         most = max(carried[pair] for pair in directions)
         limit_s = time_limit_of(flow, DAY_NS) / NS_PER_S
@@ -152,7 +152,6 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
     flows = expand(entries)
     spans = find_spans(flows)
     numbers = (n for n, flow in enumerate(entries) for _ in flow.names)
-    ways = Ways(known_paths.topology)
     known: dict[tuple[str, str, tuple[NamedPath, ...]], tuple[frozenset[Crossing], frozenset[Crossing]]] = {}
     for n, flow in zip(numbers, flows, strict=True):
         offered = flow.options.get(RATE)
@@ -166,7 +165,7 @@ def _find_streams(known_paths: FlowPaths) -> Iterator[_Stream]:
         for sender, receiver in _directions(flow):
             key = (sender, receiver, used)
             if key not in known:
-                crossings = ways.of(sender, receiver, flow, used)
+                crossings = known_paths.ways.of(sender, receiver, flow, used)
                 known[key] = crossings, frozenset(_find_certain(crossings, sender, receiver))
             if known[key][0]:
                 entry = flow.group or entries[n].name

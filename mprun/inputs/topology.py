@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import PurePath
 
 from mprun.inputs.document import Document
@@ -25,6 +26,7 @@ from mprun.inputs.keys.topology import Expansion, LinkEntry, TopologyFile, Writt
 from mprun.inputs.link_check import check_links
 from mprun.inputs.subnet import check_addresses, check_mtu, walk_mappings
 from mprun.inputs.switch import read_switches
+from mprun.inputs.ways import Ways
 from mprun.machine.plugin import PluginProblem
 from mprun.model.address import mirror_text
 from mprun.model.frozen import Frozen
@@ -51,6 +53,12 @@ class Topology(Frozen):
     nodes: Mapping[str, NodeKind] | None
     events: tuple[ReadEvent, ...] = ()
     places: Mapping[str, ValuePath] = field(default_factory=dict)
+
+    @cached_property
+    def ways(self) -> Ways:
+        """The ways of packets through a topology without problems."""
+        assert self.spec is not None
+        return Ways(self.spec)
 
 
 def read_topology(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:

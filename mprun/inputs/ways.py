@@ -13,8 +13,8 @@ from functools import cache, cached_property
 
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.path import FlowPaths, NamedPath, PathEnd, count_steps, search, used_paths
-from mprun.model.spec import FAMILIES, Family, Flow, TopologySpec
+from mprun.model.path import HostPair, NamedPath, PathEnd, count_steps, name_paths, search, usable_paths, used_paths
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, TopologySpec
 
 # A direction of a link: its name, and the two nodes in the order in which a packet meets them.
 Crossing = tuple[str, str, str]
@@ -34,7 +34,7 @@ class Ways:
     """The ways of packets through a topology."""
 
     def __init__(self, topology: TopologySpec) -> None:
-        self._topology = topology
+        self.topology = topology
         self._kinds = topology.nodes
         self._links = {link.name: link for link in topology.links}
         self._segment = cache(self._find_segment)
@@ -43,12 +43,12 @@ class Ways:
     @cached_property
     def _beside(self) -> Mapping[Family, Mapping[str, Sequence[tuple[str, str]]]]:
         """By family and node, the links that lead to other switches and routers, each with this node."""
-        inner = [link for link in self._topology.links if "host" not in map(self._kinds.get, link.ends)]
+        inner = [link for link in self.topology.links if "host" not in map(self._kinds.get, link.ends)]
         return {
             family: gather(
                 (end, (link.name, other))
                 for link in inner
-                if self._topology.carries(link, family)
+                if self.topology.carries(link, family)
                 for end, other in (link.ends, link.ends[::-1])
             )
             for family in FAMILIES
@@ -56,7 +56,7 @@ class Ways:
 
     def find_mtu(self, flow: Flow, path: NamedPath) -> int:
         """Return the smallest MTU on all ways of a path of a flow."""
-        if len(mtus := {link.mtu for link in self._topology.links}) == 1:
+        if len(mtus := {link.mtu for link in self.topology.links}) == 1:
             return mtus.pop()
         ways = self.between((flow.source, path.first_link), (flow.destination, path.last_link), path.family)
         return min(self._links[name].mtu for name, _, _ in ways)
@@ -92,6 +92,17 @@ class Ways:
                 found.update(self._cross(own, end, family))
         return frozenset(found)
 
+    def have_equals(self) -> bool:
+        """Return True if a router may choose among several links on the ways with the fewest routers to a host."""
+        return any(
+            self.are_several(router, (host, link.name), family)
+            for host, kind in self.topology.nodes.items()
+            for link in self.topology.links_at(host)
+            for family in self.topology.families_of(link)
+            for router, other in self.topology.nodes.items()
+            if kind == "host" and other == "router"
+        )
+
     def are_several(self, router: str, end: PathEnd, family: Family) -> bool:
         """Return True if a router may choose among several next routers or links towards an interface of a host."""
         distance = self._distance(end, family)
@@ -106,7 +117,7 @@ class Ways:
         return ends[ends[0] == end[0]]
 
     def _find_segment(self, begin: PathEnd, family: Family) -> _Segment:
-        if not self._topology.carries(self._links[begin[1]], family):
+        if not self.topology.carries(self._links[begin[1]], family):
             return _Segment({}, ())
         other, beside = self._beyond(begin), self._beside[family]
         if self._kinds[other] != "switch":
@@ -128,7 +139,7 @@ class Ways:
         counts = self._segment(begin, family).switches
         beside = self._beside[family]
         yield end[1], self._beyond(end), end[0]
-        if not self._topology.switches.keys().isdisjoint(counts):
+        if not self.topology.switches.keys().isdisjoint(counts):
             yield begin[1], begin[0], self._beyond(begin)
             yield from ((name, here, far) for here in counts for name, far in beside.get(here, ()) if far in counts)
             return
@@ -146,7 +157,7 @@ class Ways:
 
     def _hops(self, router: str, family: Family) -> Iterator[tuple[PathEnd, PathEnd]]:
         """Yield each interface of a router with each interface of another router that it reaches."""
-        for link in self._topology.links_at(router):
+        for link in self.topology.links_at(router):
             for end in self._segment((router, link.name), family).routers:
                 if end[0] != router:
                     yield (router, link.name), end
@@ -157,39 +168,43 @@ class Ways:
         return count_steps(search(starts, lambda here: ((far, None) for _, (far, _) in self._hops(here, family))))
 
 
-def find_crossings(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[Crossing]]]:
-    """Return each flow with the directions of links that its packets from source to destination may cross."""
-    ways, flows = Ways(known_paths.topology), known_paths.experiment.traffic
-    return [
-        (flow, ways.of(flow.source, flow.destination, flow, used_paths(flow.protocol, known_paths.of(flow))))
-        for flow in flows
-    ]
+class FlowPaths(Frozen):
+    """The flows of an experiment on a topology, and the paths and links that they may use, which several checks ask."""
 
+    ways: Ways
+    experiment: ExperimentSpec
 
-def find_used_links(known_paths: FlowPaths) -> list[tuple[Flow, frozenset[str]]]:
-    """Return each flow with the names of the links that its packets may cross."""
-    return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in find_crossings(known_paths)]
+    @property
+    def topology(self) -> TopologySpec:
+        return self.ways.topology
 
+    @cached_property
+    def named(self) -> Mapping[HostPair, tuple[NamedPath, ...]]:
+        """The paths between the hosts of each flow."""
+        return name_paths(self.topology, [(flow.source, flow.destination) for flow in self.experiment.traffic])
 
-def find_joining_links(known_paths: FlowPaths) -> frozenset[str]:
-    """Return the names of the links on all paths between the hosts of flows, over whatever protocol."""
-    ways = Ways(known_paths.topology)
-    return frozenset(
-        link
-        for (source, destination), paths in known_paths.named.items()
-        for path in paths
-        for link, _, _ in ways.between((source, path.first_link), (destination, path.last_link), path.family)
-    )
+    def of(self, flow: Flow) -> tuple[NamedPath, ...]:
+        """Return the paths that a flow can use, starting with the path of its first subflow."""
+        return usable_paths(flow, self.named[flow.source, flow.destination])
 
+    @cached_property
+    def crossings(self) -> Sequence[tuple[Flow, frozenset[Crossing]]]:
+        """Each flow with the directions of links that its packets from source to destination may cross."""
+        return [
+            (flow, self.ways.of(flow.source, flow.destination, flow, used_paths(flow.protocol, self.of(flow))))
+            for flow in self.experiment.traffic
+        ]
 
-def has_equal_ways(topology: TopologySpec) -> bool:
-    """Return True if a router may choose among several links on the ways with the fewest routers to a host."""
-    ways = Ways(topology)
-    return any(
-        ways.are_several(router, (host, link.name), family)
-        for host, kind in topology.nodes.items()
-        for link in topology.links_at(host)
-        for family in topology.families_of(link)
-        for router, other in topology.nodes.items()
-        if kind == "host" and other == "router"
-    )
+    @cached_property
+    def used_links(self) -> Sequence[tuple[Flow, frozenset[str]]]:
+        """Each flow with the names of the links that its packets may cross."""
+        return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in self.crossings]
+
+    def find_joining_links(self) -> frozenset[str]:
+        """Return the names of the links on all paths between the hosts of flows, over whatever protocol."""
+        return frozenset(
+            link
+            for (source, destination), paths in self.named.items()
+            for path in paths
+            for link, _, _ in self.ways.between((source, path.first_link), (destination, path.last_link), path.family)
+        )

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, Mptcp, NodeKind, TopologySpec
+from mprun.model.spec import FAMILIES, Family, Flow, Mptcp, NodeKind, TopologySpec
 
 NodeT = TypeVar("NodeT", bound=Hashable)
 StepT = TypeVar("StepT")
@@ -249,21 +249,3 @@ def name_paths(topology: TopologySpec, pairs: Iterable[HostPair]) -> Mapping[Hos
                     paths.append(NamedPath(name + suffix, first[1], last[1], family))
         found[source, destination] = tuple(paths)
     return found
-
-
-class FlowPaths(Frozen):
-    """A topology, an experiment on it, and the paths between the hosts of each flow."""
-
-    topology: TopologySpec
-    experiment: ExperimentSpec
-    named: Mapping[HostPair, tuple[NamedPath, ...]]
-
-    def of(self, flow: Flow) -> tuple[NamedPath, ...]:
-        """Return the paths that a flow can use, starting with the path of its first subflow."""
-        return usable_paths(flow, self.named[flow.source, flow.destination])
-
-
-def find_flow_paths(topology: TopologySpec, experiment: ExperimentSpec) -> FlowPaths:
-    """Return the paths of all flows of an experiment."""
-    named = name_paths(topology, [(flow.source, flow.destination) for flow in experiment.traffic])
-    return FlowPaths(topology, experiment, named)

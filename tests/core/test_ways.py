@@ -11,8 +11,7 @@ import pytest
 
 from mprun.compile.allocate import allocate
 from mprun.inputs.loading import load
-from mprun.inputs.ways import Ways, find_used_links
-from mprun.model.path import find_flow_paths
+from mprun.inputs.ways import FlowPaths, Ways
 
 
 def flow(ends: tuple[str, ...]) -> str:
@@ -41,7 +40,8 @@ def test_ways_are_those_of_the_routes(seed: int, tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(draw(seed))
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{''.join(map(flow, permutations('abc', 2)))}")
     spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
-    network, ways, named = allocate(spec), Ways(spec.topology), find_flow_paths(spec.topology, spec.experiment)
+    network, ways = allocate(spec), Ways(spec.topology)
+    named = FlowPaths(ways, spec.experiment)
     for one in spec.experiment.traffic:
         [path], [routed] = named.of(one), network.paths_of(one)
         crossings = ways.between((one.source, path.first_link), (one.destination, path.last_link), "ipv4")
@@ -59,10 +59,10 @@ def test_a_switch_beside_the_way_is_not_crossed(tmp_path: Path) -> None:
     (tmp_path / "topo.yaml").write_text(f"version: 1\nnodes: {nodes}\nlinks:\n{written}")
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{flow(('a', 'b'))}")
     spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
-    paths = find_flow_paths(spec.topology, spec.experiment)
-    assert find_used_links(paths)[0][1] == {"as", "sr", "rb"}
+    paths = FlowPaths(Ways(spec.topology), spec.experiment)
+    assert paths.used_links[0][1] == {"as", "sr", "rb"}
     [path] = paths.of(spec.experiment.traffic[0])
-    assert Ways(spec.topology).find_mtu(spec.experiment.traffic[0], path) == 1400
+    assert paths.ways.find_mtu(spec.experiment.traffic[0], path) == 1400
 
 
 def test_rules_of_a_switch_may_choose_any_way(tmp_path: Path) -> None:
@@ -79,5 +79,5 @@ def test_rules_of_a_switch_may_choose_any_way(tmp_path: Path) -> None:
     )
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{flow(('a', 'b'))}")
     spec = load(tmp_path / "topo.yaml", tmp_path / "xp.yaml").spec
-    paths = find_flow_paths(spec.topology, spec.experiment)
-    assert find_used_links(paths)[0][1] == {x + y for x, y in ends}
+    paths = FlowPaths(Ways(spec.topology), spec.experiment)
+    assert paths.used_links[0][1] == {x + y for x, y in ends}

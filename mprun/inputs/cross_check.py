@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import get_args
 
 from mprun.inputs.document import Document
 from mprun.inputs.keys.pairing import RANGE, find_hosts, is_pattern
@@ -35,59 +36,53 @@ FEW = 6
 def check_references(
     values: Mapping[str, object], nodes: Mapping[str, spec.NodeKind], topology: str, document: Document
 ) -> None:
-    """Record problems of an experiment that names hosts which the topology does not have."""
-    if not nodes:
-        return
-    known = [name for name, kind in nodes.items() if kind == "host"]
-
-    def host(name: object, path: ValuePath) -> None:
-        if not isinstance(name, str):
-            return
-        if name not in nodes:
-            hint = list_names(known, "hosts") if len(known) <= FEW else name_nearest(name, known, "hosts")
-            document.refuse(path, f"no host '{name}' in topology '{topology}'{hint}")
-        elif nodes[name] != "host":
-            document.refuse(path, f"'{name}' is a {nodes[name]}, not a host: name a host")
-
-    def several(name: object, path: ValuePath) -> None:
-        if not isinstance(name, str) or not is_pattern(name):
-            host(name, path)
-        elif not find_hosts(name, known):
+    """Record problems of an experiment that names nodes which the topology does not have, or of another kind."""
+    for path, name, kinds in _find_names(values) if nodes else ():
+        if not isinstance(name, str) or nodes.get(name) in kinds:
+            continue
+        known = [node for node, kind in nodes.items() if kind in kinds]
+        if is_pattern(name) and find_hosts(name, known):
+            continue
+        noun = "node" if len(kinds) > 2 else " or ".join(kinds)
+        message = f"no {noun} '{name}' in topology '{topology}'"
+        several = f"{noun.replace(' or', 's and')}s"
+        is_short = noun == "host" and len(known) <= FEW
+        hint = list_names(known, several) if is_short else name_nearest(name, known, several)
+        if is_pattern(name):
             ends = [end for end in name.split(RANGE) if end not in known] if RANGE in name else []
             message = f"no host '{ends[0]}'" if ends else f"no host fits '{name}'"
-            document.refuse(path, f"{message} in topology '{topology}'{list_names(known, 'hosts')}")
-
-    settings = values.get("hosts")
-    for name in settings if isinstance(settings, dict) else ():
-        several(name, ("hosts", name))
+            hint = f" in topology '{topology}'{list_names(known, several)}"
+        elif name in nodes:
+            message = f"'{name}' is a {nodes[name]}, not a {noun}"
+            hint = f": write 'node: {name}'" if path[0] == "capture" else f": name a {noun}"
+        document.refuse(path, message + hint)
     for n, flow in list_mappings(values.get("traffic")):
-        source, destination = flow.get("from"), flow.get("to")
-        for key, named in (("from", source), ("to", destination)):
-            if isinstance(named, list):
-                for m, name in enumerate(named):
-                    several(name, ("traffic", n, key, m))
-            else:
-                several(named, ("traffic", n, key))
-        if isinstance(node := flow.get("on"), str) and nodes.get(node) not in ("host", "router"):
-            able = [name for name, kind in nodes.items() if kind in ("host", "router")]
-            message = f"no host or router '{node}' in topology '{topology}'"
-            document.refuse(("traffic", n, "on"), message + name_nearest(node, able, "hosts and routers"))
-        if isinstance(source, str) and source == destination and not is_pattern(source):
+        if isinstance(source := flow.get("from"), str) and source == flow.get("to") and not is_pattern(source):
             document.refuse(("traffic", n, "to"), f"is also the source of the flow, '{source}': name another host")
-    captured: dict[tuple[object, object], ValuePath] = {}
+    captured: dict[object, ValuePath] = {}
     for n, capture in list_mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"
-        name = capture.get(key)
-        if key == "host" and isinstance(name, str) and nodes.get(name, "host") != "host":
-            document.refuse(("capture", n, "host"), f"'{name}' is a {nodes[name]}, not a host: write 'node: {name}'")
-        elif key == "host":
-            host(name, ("capture", n, "host"))
-        elif isinstance(name, str) and name not in nodes:
-            hint = name_nearest(name, nodes, "nodes")
-            document.refuse(("capture", n, "node"), f"no node '{name}' in topology '{topology}'{hint}")
-        where = (name, capture.get("link"))
+        where = (name := capture.get(key), repr(capture.get("link")))
         if isinstance(name, str) and (line := document.line_of_first(captured, where, ("capture", n))):
             document.refuse(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
+
+
+def _find_names(values: Mapping[str, object]) -> Iterator[tuple[ValuePath, object, tuple[spec.NodeKind, ...]]]:
+    """Yield each name of a node in an experiment: its path, the name as it is written, and the possible kinds."""
+    hosts = values.get("hosts")
+    yield from ((("hosts", name), name, ("host",)) for name in (hosts if isinstance(hosts, dict) else ()))
+    for n, flow in list_mappings(values.get("traffic")):
+        for key in ("from", "to"):
+            place, named = ("traffic", n, key), flow.get(key)
+            listed = enumerate(named) if isinstance(named, list) else ()
+            yield from (((*place, m), name, ("host",)) for m, name in listed)
+            yield place, named, ("host",)
+        yield ("traffic", n, "on"), flow.get("on"), ("host", "router")
+    for n, capture in list_mappings(values.get("capture")):
+        key = "host" if "host" in capture else "node"
+        yield ("capture", n, key), capture.get(key), ("host",) if key == "host" else get_args(spec.NodeKind)
+    for n, fault in list_mappings(values.get("faults")):
+        yield ("faults", n, "node"), fault.get("node"), ("host", "router")
 
 
 def check_routes(topology: spec.TopologySpec, flows: Sequence[spec.Flow], notes: Notes) -> None:
@@ -211,7 +206,7 @@ def check_captures(topology: spec.TopologySpec, experiment: spec.ExperimentSpec,
 
 
 def check_faults(known_paths: FlowPaths, document: Document) -> None:
-    """Record faults of packets at nodes that do not exist or do not count packets, and on links elsewhere.
+    """Record faults of packets on links elsewhere.
 
     Warn of faults on links that no flow crosses, of a packet that is dropped, and of options that no flow there sends.
     """
@@ -219,15 +214,13 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
     has_choice = has_chosen(document, "protocol", "tool", "from", "to")
     uses = [] if has_choice or not experiment.faults else known_paths.used_links
     is_known = bool(uses) and not any(flow.tool == "exec" for flow, _ in uses)
-    known = [name for name, kind in topology.nodes.items() if kind in ("host", "router")]
     for n, fault in enumerate(experiment.faults):
         flows = [flow for flow, links in uses if fault.link in links]
         # 0 stands for no packet
         is_idle = is_known and fault.packet > 0 and not flows
-        if fault.node not in known:
-            message = f"no host or router '{fault.node}' in this topology{name_nearest(fault.node, known, 'it has')}"
-            document.refuse(("faults", n, "node"), message)
-        elif check_link(topology, fault.node, fault.link, ("faults", n, "link"), document) and is_idle:
+        # of another node, `check_references` has recorded a problem
+        is_able = topology.nodes.get(fault.node) in ("host", "router")
+        if is_able and check_link(topology, fault.node, fault.link, ("faults", n, "link"), document) and is_idle:
             message = f"has no effect: no flow crosses '{fault.link}': name another link, or remove the fault"
             document.warn(("faults", n, "link"), message)
         protocols = ("mptcp",) if fault.option == spec.MPTCP_OPTION else ("tcp", "mptcp")

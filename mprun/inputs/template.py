@@ -12,14 +12,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mprun.model.frozen import Frozen
 from mprun.model.problem import list_names
-from mprun.model.scalar import Product, Scalar
+from mprun.model.scalar import Product, Scalar, read_product
 
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
@@ -33,11 +32,8 @@ MOST_BITS = 4096
 MOST_LEVELS = 50
 
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)( ?[A-Za-z%][A-Za-z/%]*)?")
-# A parameter times a number or divided by it, inside the braces or outside them.
-_PRODUCT = re.compile(
-    r"(?:([0-9.]+) *\* *)?\{\{ *(?:([0-9.]+) *\* *)?([A-Za-z_]\w*) *"
-    r"(?:([*/]) *([0-9.]+) *)?\}\}(?: *([*/]) *([0-9.]+))?"
-)
+# The inside of a template in braces, and what stands before and behind them.
+_BRACED = re.compile(r"([^{}]*)\{\{([^{}]*[A-Za-z_][^{}]*)\}\}([^{}]*)")
 
 
 class TemplateProblem(ValueError):
@@ -57,16 +53,14 @@ def multiply(quantity: object, factor: object) -> str:
 
 def advise_product(text: object) -> str | None:
     """Return the template that people mean by `{{ rate * 0.9 }}` and `{{ rate }} / 2`; None for another text."""
-    found = _PRODUCT.fullmatch(str(text).strip())
-    if found is None or len(numbers := [one for one in found.group(1, 2, 5, 7) if one]) != 1:
+    braced = _BRACED.fullmatch(str(text))
+    found = read_product("".join(braced.groups()).strip(), r"[A-Za-z_]\w*") if braced else None
+    if found is None:
         return None
-    with suppress(ArithmeticError):
-        number = Decimal(numbers[0])
-        factor = 1 / number if "/" in found.group(4, 6) else number
-        # a third has no decimal number that is exact
-        if factor == Decimal(str(float(factor))):
-            return f"{{{{ {found[3]} | times({factor:f}) }}}}"
-    return None
+    name, sign, number = found
+    factor = 1 / number if sign == "/" else number
+    # a third has no decimal number that is exact
+    return f"{{{{ {name} | times({factor:f}) }}}}" if factor == Decimal(str(float(factor))) else None
 
 
 # Each filter has one value. `round` also has a number of digits, and `times` has a factor.

@@ -29,6 +29,15 @@ class Product(str):
     quantity: object = None
 
 
+def read_product(text: str, operand: str) -> tuple[str, str, Decimal] | None:
+    """Return operand, sign and number of `2 * 20mbit` or `20mbit / 2`; None for another text. operand: its pattern."""
+    found = re.fullmatch(rf"(?:{_FACTOR} *\* *)?({operand})(?: *([*/]) *{_FACTOR})?", text)
+    if found is None or (found[1] is None) == (found[4] is None):
+        return None
+    number = Decimal(found[1] or found[4])
+    return (found[2], found[3] or "*", number) if number or found[3] != "/" else None
+
+
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
@@ -36,6 +45,7 @@ _WORDS: dict[str, bool | None] = {
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
 
+_FACTOR = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _NUMBER = re.compile(r"(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)([A-Za-z%]*)")
 # The digits of a value between the ends of a range.
 RANGE_DIGITS = 3

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Literal
 
 from mprun.model.frozen import Frozen
-from mprun.model.scalar import Product
+from mprun.model.scalar import Product, read_product
 from mprun.model.spec import Queue, QueueUnit
 
 NS_PER_S = 1_000_000_000
@@ -121,8 +121,6 @@ class Quantity(Frozen):
 
 _THOUSANDS = re.compile("[0-9]{1,3},[0-9]{3}(?![0-9])")
 _DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]+ *[A-Za-z%][A-Za-z/%]*")
-_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-_PRODUCT = re.compile(rf"(?:{_NUMBER} *\* *)?([0-9.]+[A-Za-z]+)(?: *([*/]) *{_NUMBER})?")
 # The signs of micro in Unicode, before the s of seconds.
 _MICRO = re.compile("[\u00b5\u03bc]s")
 
@@ -169,13 +167,14 @@ def _compute(kind: Quantity, text: str) -> str:
     several = text.split()
     if kind is DELAY and len(several) == 2 and all(one.endswith("s") and _QUANTITY.fullmatch(one) for one in several):
         return f"is two values: write '{several[0]}', and 'jitter: {several[1]}' beside 'delay'"
-    found = _PRODUCT.fullmatch(text)
-    if found is None or (found[1] is None) == (found[3] is None) or not (factor := Decimal(found[1] or found[4])):
+    found = read_product(text, "[0-9.]+[A-Za-z]+")
+    if found is None:
         return ""
-    kind.parse(found[2])
-    unit = found[2].lstrip(".0123456789")
-    number = Decimal(found[2].removesuffix(unit))
-    result = f"{(number / factor if found[3] == '/' else number * factor).normalize():f}{unit}"
+    quantity, sign, factor = found
+    kind.parse(quantity)
+    unit = quantity.lstrip(".0123456789")
+    number = Decimal(quantity.removesuffix(unit))
+    result = f"{(number / factor if sign == '/' else number * factor).normalize():f}{unit}"
     with suppress(QuantityError):
         (parse_queue if kind is _QUEUE else kind.parse)(result)
         return f"is not computed: write '{result}'"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import PurePath
+from typing import get_args
 
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import Timeline
@@ -242,13 +243,10 @@ def _problems_of_inside(router: str, inside: Sequence[str], links: Sequence[str]
 def _written_nodes(values: Mapping[str, object]) -> dict[str, NodeKind]:
     """Return names and kinds as far as they are well written. A node without a valid kind counts as a host."""
     nodes = values.get("nodes")
-    if not isinstance(nodes, dict):
-        return {}
-    kinds: dict[str, NodeKind] = {"host": "host", "router": "router", "switch": "switch"}
-    return {
-        name: kinds.get(str(entry.get("kind")) if isinstance(entry, dict) else "", "host")
-        for name, entry in nodes.items()
-    }
+    kinds: dict[str, NodeKind] = {kind: kind for kind in get_args(NodeKind)}
+    entries = nodes.items() if isinstance(nodes, dict) else ()
+    written = {name: str(entry.get("kind")) if isinstance(entry, dict) else "" for name, entry in entries}
+    return {name: kinds.get(kind, "host") for name, kind in written.items()}
 
 
 def _name_links(entries: list[LinkEntry]) -> tuple[LinkSpec, ...]:

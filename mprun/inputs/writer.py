@@ -15,12 +15,14 @@ from mprun.model.discipline import LOSS_MODELS, OPTIONS
 from mprun.model.plot_form import SERIES, TABLE_FORMS
 from mprun.workloads.tool import OwnedMetrics, tool_of
 
-# The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option.
+# The writer of an option, by the end of the name of a flow's option, and by the kind of a discipline's option. The
+# first end that fits holds.
 _RENDERERS: Mapping[str, Callable[[Any], str]] = {
     "_ns": units.TIME.render,
     "_bit_per_s": units.RATE.render,
     "_bytes": units.VOLUME.render,
     "_share": units.render_ratio,
+    "_s": lambda amount_s: units.TIME.render(amount_s * units.NS_PER_S),
 }
 
 
@@ -74,20 +76,14 @@ def _node(name: str, topology: spec.TopologySpec) -> dict[str, Any]:
 
 
 def _openflow(switch: spec.OpenFlow) -> dict[str, Any]:
-    asked = switch.controller
-    controller = asked and {
-        "delay": units.TIME.render(asked.delay_ns),
-        "idle_timeout": units.TIME.render(asked.idle_timeout_s * 10**9),
-        "match": asked.match,
-    }
     entry = {
         "mode": switch.mode,
         "flows": switch.flows,
         "groups": switch.groups,
         "hash": switch.hashed_by if switch.mode == "multipath" else None,
-        "controller": controller,
+        "controller": switch.controller and asdict(switch.controller),
     }
-    return _filled(entry)
+    return _options(entry)
 
 
 def _events(topology: spec.TopologySpec) -> Iterator[dict[str, Any]]:
@@ -225,8 +221,8 @@ def _flow(flow: spec.Flow) -> dict[str, Any]:
         "protocol": flow.protocol if has_protocol else None,
         "family": flow.family,
         "start": {"after": flow.after.flow, "of": flow.after.of, "offset": start} if flow.after else start,
-        "duration": None if flow.duration_ns is None else units.TIME.render(flow.duration_ns),
-        "timeout": None if flow.timeout_ns is None else units.TIME.render(flow.timeout_ns),
+        "duration_ns": flow.duration_ns,
+        "timeout_ns": flow.timeout_ns,
         "port": flow.port,
         "congestion": flow.congestion,
         "background": flow.background or None,
@@ -239,7 +235,7 @@ def _flow(flow: spec.Flow) -> dict[str, Any]:
             options["stack"] = {**stack, "files": files}
         else:
             options["files"] = files
-    return _filled(entry) | _options(options)
+    return _options({**entry, **options})
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,10 +258,8 @@ def _option(value: Any, render: Callable[[Any], str]) -> Any:
 
 
 def _capture(capture: spec.Capture) -> dict[str, Any]:
-    entry = {"node": capture.node, "link": capture.link, "snaplen": capture.snaplen, "filter": capture.filter}
-    if capture.size_bytes is not None:
-        entry |= {"size": units.VOLUME.render(capture.size_bytes), "keep": capture.keep}
-    return _filled(entry)
+    names = ("node", "link", "snaplen", "filter", *(("size_bytes", "keep") if capture.size_bytes is not None else ()))
+    return _options({name: getattr(capture, name) for name in names})
 
 
 def _expectation(expectation: spec.Expectation, owned: Mapping[str, metric.Metrics]) -> dict[str, Any]:

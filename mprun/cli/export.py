@@ -13,7 +13,6 @@ import click
 from mprun.cli import operand, options
 from mprun.cli.completion import complete_runs
 from mprun.errors import MprunError, SpecError
-from mprun.model.problem import name_nearest
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug, untaken
 from mprun.storage.run_directory import RunDirectory
@@ -112,30 +111,22 @@ def command(
 
 def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[str], confidence: float | None) -> str:
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
+    from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics, table_of_run, table_of_sweep
     from mprun.metrics.statistics import CONFIDENCE
-    from mprun.reports import paper
-    from mprun.reports.metrics import choose_columns, choose_main, find_own, list_metrics
+    from mprun.reports.metrics import choose_main, find_own
+    from mprun.reports.paper import write
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
         of_run = found.summary()
         known = list(of_run.metrics)
         expected = {one.metric for one in of_run.expectations}
-        chosen = _check(metrics, known) or choose_main(known, expected, find_own(found))
-        return paper.write(paper.of_run(of_run, chosen), form)
+        chosen = check_metrics(metrics, known) or choose_main(known, expected, find_own(found))
+        return write(table_of_run(of_run, chosen), form)
     operand.tell_incomplete(found)
-    summary = read_summary(found)
-    chosen = _check(metrics, list_metrics(summary.cells)) or choose_columns(
-        summary.cells, found.record.show, find_own(found, summary.cells), is_wide=True
-    )
-    return paper.write(paper.of_sweep(summary, chosen, confidence or CONFIDENCE), form)
-
-
-def _check(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
-    for name in metrics:
-        if name not in known:
-            raise SpecError(f"no metric '{name}'{name_nearest(name, known, 'metrics')}")
-    return list(metrics)
+    cells = read_summary(found).cells
+    chosen = check_metrics(metrics, list_metrics(cells)) or choose_metrics(cells, found.record.show, find_own(found, cells))
+    return write(table_of_sweep(cells, chosen, confidence or CONFIDENCE), form)
 
 
 def _write_tables(found: ResultDirectory, kind: str, folder: Path | None) -> Iterator[Path]:

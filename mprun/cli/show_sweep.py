@@ -10,15 +10,14 @@ import click
 from mprun.cli import operand, prose
 from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
-from mprun.errors import SpecError
 from mprun.metrics.cells import INCOMPLETE
+from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics, table_of_sweep
 from mprun.metrics.statistics import CONFIDENCE
-from mprun.model.problem import name_nearest
-from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import CellSummary, StatementResult, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_columns, find_own, format_mean, list_expectations, list_metrics
+from mprun.reports.metrics import find_own, list_expectations
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import tell_progress
 
@@ -34,14 +33,10 @@ def show_sweep(
     wanted: metrics to show, named on the command line. Otherwise those that the experiment names are shown.
     """
     cells = summary.cells
-    axes = list(dict.fromkeys(name for cell in cells for name in cell.values))
-    metrics = _check(cells, wanted) or choose_columns(cells, sweep.record.show, find_own(sweep, cells))
-    rows = [[*axes, "runs", *metrics]]
-    for cell in cells:
-        means = (format_mean(cell, name, confidence) for name in metrics)
-        rows.append([*(spell_scalar(cell.values.get(name, "")) for name in axes), _runs(cell), *means])
+    metrics = check_metrics(wanted, list_metrics(cells)) or choose_metrics(cells, sweep.record.show, find_own(sweep, cells))
+    table = table_of_sweep(cells, metrics, confidence)
     click.echo()
-    show_table(rows, len(axes), repeated=len(axes) + 1)
+    show_table([table.head, *([str(cell) for cell in row] for row in table.rows)], table.names, table.names + 1)
     click.echo()
     _show_expectations(cells)
     _show_statements(summary.statements, summary.status == INCOMPLETE)
@@ -59,23 +54,6 @@ def show_sweep(
     if summary.status == INCOMPLETE:
         counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {counts}  {prose.spell_path(sweep.path)}")
-
-
-def _check(cells: Sequence[CellSummary], wanted: Sequence[str]) -> list[str]:
-    """Return the wanted metrics. Raises SpecError if no run has one of them."""
-    known = list_metrics(cells)
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        raise SpecError(f"no run has metric '{missing[0]}'{name_nearest(missing[0], known, 'metrics')}")
-    return list(wanted)
-
-
-def _runs(cell: CellSummary) -> str:
-    """Return the number of runs, with the number of needed or made runs if that differs."""
-    passed, total = cell.runs.passed, cell.runs.total
-    if total < cell.needed:
-        return f"{total}/{cell.needed}"
-    return str(total) if passed == total else f"{total} ({passed} passed)"
 
 
 def _show_told(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> None:

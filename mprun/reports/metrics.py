@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from mprun.workloads.tool import load
 if TYPE_CHECKING:
     from mprun.model.run_summary import ExpectationVerdict, MetricValue
     from mprun.model.spec import Flow
-    from mprun.model.sweep_files import CellSummary, CellVerdict, Statistic
+    from mprun.model.sweep_files import CellSummary, CellVerdict
     from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
 
@@ -61,44 +60,6 @@ def _find_symbol(metric: str) -> str:
     return "1"
 
 
-def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:
-    """Return the t interval of a metric's mean; None if only one run has it. confidence: 0.95 or 0.99."""
-    return {95: metric.t95, 99: metric.t99}.get(round(confidence * 100))
-
-
-def format_mean(cell: CellSummary, name: str, confidence: float) -> str:
-    """Return the mean of a metric of a cell, ± half its t interval, and the number of runs if some lack the metric."""
-    metric, ended = cell.metrics.get(name), cell.runs.total - cell.runs.error
-    if metric is None:
-        return "-"
-    mean = format_measured(metric.mean, metric.unit)
-    if (interval := interval_of(metric, confidence)) is not None:
-        low, high = interval
-        number, space, unit = mean.partition(" ")
-        factor = factor_of(unit)
-        mean = " ± ".join(align(metric.mean / factor, (high - low) / 2 / factor, Decimal(number))) + space + unit
-    return mean if metric.count == ended else f"{mean} ({metric.count} of {ended} runs)"
-
-
-def align(mean: float, half: float, alone: Decimal) -> tuple[str, str]:
-    """Return a mean and half its interval, such as 36.90 and 0.12: two digits of the half, the mean to the same place.
-
-    alone: the mean without an interval. Below a hundredth of its last digit, the half is that bound with `<`, or 0 if
-    it is no more than the rounding of equal values.
-    """
-    rounded = Decimal(f"{half:.1e}")
-    digits = 1 - rounded.adjusted()
-    exponent = int(alone.as_tuple().exponent)
-    if not half or digits > 3 - exponent:
-        return str(alone), "0" if half <= ROUNDING * abs(mean) else f"<{Decimal(1).scaleb(exponent - 2):f}"
-    return f"{mean:.{max(0, digits)}f}", f"{rounded:f}"
-
-
-def list_metrics(cells: Sequence[CellSummary]) -> list[str]:
-    """Return the names of all metrics of a sweep's cells."""
-    return list(dict.fromkeys(name for cell in cells for name in cell.metrics))
-
-
 def list_own(flows: Iterable[Flow]) -> list[str]:
     """Return the names of the metrics that entries take from their own programs."""
     return [f"{flow.name}.{entry['name']}" for flow in flows for entry in flow.options.get("metrics", ())]
@@ -127,41 +88,12 @@ def _find_sources(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Iterat
             yield from (kept.run for kept in islice(sweep.runs((n,)), 1))
 
 
-def choose_columns(
-    cells: Sequence[CellSummary], wanted: Sequence[str], own: Sequence[str], is_wide: bool = False
-) -> list[str]:
-    """Return the metrics of a sweep for a table: the wanted ones, else as many as fit next to each other.
-
-    is_wide: all leading ones have room.
-    """
-    chosen = choose_metrics(cells, wanted, own)
-    has_room = is_wide and len(chosen) < len(list_metrics(cells))
-    return chosen if has_room or set(chosen) & set(wanted) else chosen[:MOST_COLUMNS]
-
-
-def choose_metrics(cells: Sequence[CellSummary], wanted: Sequence[str] = (), own: Sequence[str] = ()) -> list[str]:
-    """Return the wanted metrics of a sweep, else those with expectations, own ones and goodputs, or else all.
-
-    own: metrics that the experiment takes from its own programs.
-    """
-    known = list_metrics(cells)
-    if asked := [name for name in wanted if name in known]:
-        return asked
-    expected = dict.fromkeys(one.metric for cell in cells for one in cell.expectations if one.metric in known)
-    leading = [name for name in (*own, *known) if name in known and (name in own or name.endswith("goodput"))]
-    return list(dict.fromkeys([*expected, *leading]) or known)
-
-
 # The metrics that tell most of a run, the most telling first. A name may have further parts, as in `share.path0`.
 MAIN = (
     *("goodput", "delay.mean", "completion.mean", "startup", "stall.time", "first_byte.mean", "time"),
     *("subflows", "share", "handover.gap", "loss", "fairness", "rtt", "efficiency.best", "retransmits"),
 )
 MOST_MAIN = 5
-# The number of metrics that fit next to each other.
-MOST_COLUMNS = 3
-# The rounding of a mean and an interval of equal values, as a part of the mean.
-ROUNDING = 1e-12
 # Metrics that explain others, and that a first look leaves out.
 SECONDARY = ("bytes", "carried", "joined", "srtt", "resent", "flapping", "reinjected", "packets", "cpu")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mprun.metrics.metric_table import interval_of
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.axis import read_axis, read_number
 from mprun.model.frozen import Frozen
@@ -17,7 +18,6 @@ from mprun.model.scalar import spell_scalar
 from mprun.model.spec import Plot
 from mprun.model.sweep_files import CellSummary, Statistic
 from mprun.reports.figure import Chart, ChartAxis, ChartForm, Panel, Series, dress
-from mprun.reports.metrics import interval_of
 from mprun.reports.palette import FLOW_TONES, PATH_TONES
 
 # The most lines or colours that a reader can distinguish in a plot, and the most plots in a figure.

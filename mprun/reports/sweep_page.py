@@ -11,14 +11,15 @@ from typing import Any
 
 from mprun.inputs.loading import load
 from mprun.metrics.cells import INCOMPLETE, column_of
+from mprun.metrics.metric_table import choose_metrics, table_of_sweep
 from mprun.metrics.statistics import CONFIDENCE
-from mprun.model.scalar import spell_scalar, spell_values
+from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import CellRepeat, CellSummary, SweepRecord, SweepSummary
 from mprun.model.units import format_measured
 from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
 from mprun.reports.messages import join_messages
-from mprun.reports.metrics import choose_metrics, find_own, format_mean, list_expectations
+from mprun.reports.metrics import find_own, list_expectations
 from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
@@ -29,7 +30,6 @@ from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
 MOST_FIGURES = 6
 # Of each kind, the most frequent messages of runs that are shown.
 MOST_MESSAGES = 8
-MOST_COLUMNS = 4
 
 
 def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence: float = CONFIDENCE) -> Path:
@@ -60,7 +60,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
         # figures before the network, which is the same in every cell
         pictures=sorted(gallery.pictures, key=lambda picture: picture.is_broad),
         notes=[*notes, *drawn],
-        grids=[_grid(study, leading[:MOST_COLUMNS])],
+        grids=[_grid(study, leading)],
         facts=list(_facts(sweep, record)),
         repeat=[("To compare it with another:", f"mprun compare {sweep.name} OTHER")],
         inputs=sweep.inputs(),
@@ -157,14 +157,9 @@ def _tiles(study: Study, summary: SweepSummary) -> Iterator[Tile]:
 
 
 def _grid(study: Study, metrics: Sequence[str]) -> Grid:
-    rows = []
-    for cell in study.cells:
-        count = cell.runs.total
-        told = f"{count} of {cell.needed}" if count < cell.needed else str(count)
-        cells = [*(spell_scalar(cell.values.get(name, "")) for name in study.axes), told]
-        rows.append(PageRow((*cells, *(format_mean(cell, metric, study.confidence) for metric in metrics))))
-    title = f"Cells: means, with t intervals of {study.confidence * 100:.0f} %"
-    return Grid(title, (*study.axes, "runs", *metrics), tuple(rows), len(study.axes))
+    table = table_of_sweep(study.cells, metrics, study.confidence)
+    means = f": means, with t intervals of {study.confidence * 100:.0f} %" if table.has_intervals else ""
+    return Grid(f"Cells{means}", table.head, tuple(PageRow(tuple(map(str, row))) for row in table.rows), table.names)
 
 
 def _facts(sweep: SweepDirectory, record: SweepRecord) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from polars import LazyFrame
 
 Language = Literal["csv", "markdown", "latex"]
+# A value that was not measured, for people.
+MISSING = "–"
 
 # The beginning of a text that a spreadsheet takes for a formula (owasp.org/www-community/attacks/CSV_Injection), also
 # behind a semicolon, a tab or a line break, where some spreadsheets begin another cell. Polars knows the expression.
@@ -29,7 +31,7 @@ _QUOTED = re.compile(r'[",\r\n]')
 _MARKDOWN = re.compile(r"([\\|`*_<>\[\]&$~])")
 # `[` and `*` are arguments of a line break before them.
 _LATEX = str.maketrans(
-    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "µ": r"\textmu{}"}
+    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "µ": r"\textmu{}", MISSING: "--"}
     | {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {sign: f"{{{sign}}}" for sign in "[*"}
 )
@@ -39,11 +41,21 @@ _LATEX = str.maketrans(
 class Number:
     """A number as text, with the digits to show.
 
-    half: half of its interval of confidence as text; empty without one.
+    - half: half of its interval of confidence as text; empty without one.
+    - note: about the runs of which it is.
     """
 
     digits: str
     half: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        return self.write("{} ± {}")
+
+    def write(self, form: str) -> str:
+        """Return the number as text. form: of a number with half of its interval."""
+        number = form.format(self.digits, self.half) if self.half else self.digits
+        return f"{number} ({self.note})" if self.note else number
 
 
 def write_cell(value: object, language: Language) -> str:
@@ -52,10 +64,8 @@ def write_cell(value: object, language: Language) -> str:
     An unknown number becomes an empty text.
     """
     match value:
-        case Number(digits, ""):
-            return digits
-        case Number(digits, half):
-            return f"${digits} \\pm {half}$" if language == "latex" else f"{digits} ± {half}"
+        case Number():
+            return value.write(r"${} \pm {}$") if language == "latex" else str(value)
         case None:
             return ""
         case bool():

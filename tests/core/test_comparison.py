@@ -26,13 +26,14 @@ from mprun.metrics.comparison import (
     differing_lines,
     unmatched,
 )
+from mprun.metrics.metric_table import table_of_sweep
 from mprun.metrics.statistics import Interval, MeanDifference, MeanRatio
 from mprun.model.cell_run import CellRun
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
 from mprun.reports.effect import order_by_effect, say_briefly, say_change
-from mprun.reports.metrics import format_mean
 from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
+from mprun.safety.cell import MISSING
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.operands import Operands, SidePair, read_operands
 from mprun.workloads import iperf3, reqres
@@ -203,9 +204,9 @@ def test_a_metric_that_some_runs_lack_says_so() -> None:
     """A mean of one hand-over in five runs looked like the mean of five."""
     rows = [*ROWS, CellRun(0, 3, "runs/0/3", PASSED), CellRun(0, 4, "runs/0/4", PASSED._replace(status="error"))]
     first, second = sum_up(CELLS, rows, [4, 2])
-    assert format_mean(first, "bulk.goodput", 0.95).endswith(" bit/s (2 of 3 runs)")
-    assert format_mean(second, "bulk.goodput", 0.95).endswith(" bit/s")
-    assert format_mean(first, "bulk.other", 0.95) == "-"
+    table = table_of_sweep([first, second], ["bulk.goodput", "bulk.other"], 0.95)
+    assert [str(cells[-2]).partition(" (")[2] for cells in table.rows] == ["2 of 3 runs)", ""]
+    assert [cells[-1] for cells in table.rows] == [MISSING, MISSING]
     texts = ["max(cells.bulk.goodput) > cells[cc=reno].bulk.goodput", "cells[cc=cubic].bulk.goodput > 1bit"]
     assert list(find_lacking(texts, CELLS, rows)) == [
         "cells.bulk.goodput: 1 of 5 runs did not measure it, and are left out",

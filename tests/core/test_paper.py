@@ -7,12 +7,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from mprun.metrics.metric_table import MOST_COLUMNS, choose_metrics, table_of_run, table_of_sweep
 from mprun.model.intent.intent_file import digest_of
 from mprun.model.run_summary import MetricValue, Symbol
-from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic, SweepSummary
-from mprun.reports import paper
-from mprun.reports.metrics import choose_columns, choose_metrics, find_own
-from mprun.safety.cell import Number
+from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic
+from mprun.reports.metrics import find_own
+from mprun.reports.paper import write
+from mprun.safety.cell import MISSING, Number
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary
 from tests.hostile import make_sweep
@@ -31,30 +34,54 @@ CELLS = (
         metrics={"x.goodput": metric(980e3, "bit/s", 900e3, 1060e3), "x.n": metric(2, "1")},
     ),
 )
-SWEEP = SweepSummary("passed", True, RunCounts(10, 0, 0), CELLS, (), ())
 
 
 def test_the_unit_of_a_column_is_that_of_its_largest_mean() -> None:
-    table = paper.of_sweep(SWEEP, ["x.goodput", "x.n"], 0.95)
+    table = table_of_sweep(CELLS, ["x.goodput", "x.n"], 0.95)
     assert table.head == ("cc", "loss", "runs", "x.goodput (Mbit/s)", "x.n")
     assert table.rows == (
-        ("a_b", "1%", Number("5"), Number("17.0", "3.1"), "--"),
+        ("a_b", "1%", Number("5"), Number("17.0", "3.1"), MISSING),
         ("c|d", "2%", Number("5"), Number("0.980", "0.080"), Number("2")),
     )
     assert table.names == 2
 
 
-def test_the_runs_of_a_row_are_those_of_its_means() -> None:
+def test_a_value_keeps_its_digits_in_the_unit_of_its_column() -> None:
+    """A table for a paper rounded each to four digits: a count of 12345 became 12340, and 40.123 ms became 40.12."""
+    metrics = {"x.count": metric(12345, "1"), "x.delay": metric(0.040123, "s"), "x.rate": metric(2e9, "bit/s")}
+    cells = [CELL._replace(metrics=one) for one in (metrics, {**metrics, "x.rate": metric(1_234_560, "bit/s")})]
+    table = table_of_sweep(cells, list(metrics), 0.95)
+    assert table.head == ("runs", "x.count", "x.delay (ms)", "x.rate (Gbit/s)")
+    assert [tuple(map(str, row)) for row in table.rows] == [
+        ("5", "12345", "40.123", "2.00"),
+        ("5", "12345", "40.123", "0.00123"),
+    ]
+    assert not table.has_intervals
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [((5, 0, 0), "5"), ((4, 1, 0), "5 (4 passed)"), ((3, 0, 0), "3 of 5"), ((3, 1, 1), "4 of 5 (3 passed)")],
+)
+def test_the_runs_of_a_row_are_those_of_its_means(counts: tuple[int, int, int], shown: str) -> None:
+    """The terminal had `3/5` for the third, `5 (3 passed)` for the fourth, and the page of both `5`, or `3 of 5`."""
+    cell = CELL._replace(runs=RunCounts(*counts))
+    assert [str(cell) for cell in table_of_sweep([cell], [], 0.95).rows[0]] == [shown]
+
+
+def test_a_mean_of_some_runs_has_their_number() -> None:
     """Two of five runs ended with an error, and only one of the others has the second metric."""
-    three, one = (replace(metric(2, "1"), count=count) for count in (3, 1))
-    cell = CELL._replace(values={"cc": "reno"}, runs=RunCounts(3, 0, 2), metrics={"x.a": three, "x.b": one})
-    sweep = SWEEP._replace(cells=(cell,))
-    assert paper.of_sweep(sweep, ["x.a"], 0.95).rows == (("reno", Number("3"), Number("2")),)
-    assert paper.of_sweep(sweep, ["x.a", "x.b"], 0.95).rows[0][1] == Number("1 to 3")
+    three, one = (replace(metric(2, "1", 1, 3), count=count) for count in (3, 1))
+    cell = CELL._replace(runs=RunCounts(3, 0, 2), metrics={"x.a": three, "x.b": replace(one, t95=None)})
+    table = table_of_sweep([cell], ["x.a", "x.b"], 0.95)
+    assert [str(cell) for cell in table.rows[0]] == ["3 of 5", "2.0 ± 1.0", "2 (1 of 3 runs)"]
+    wide = replace(three, count=2)
+    latex = write(table_of_sweep([cell._replace(metrics={"x.a": wide})], ["x.a", "x.b"], 0.95), "latex")
+    assert r"3 of 5 & $2.0 \pm 1.0$ (2 of 3 runs) & -- \\" in latex
 
 
 def test_latex() -> None:
-    text = paper.write(paper.of_sweep(SWEEP, ["x.goodput"], 0.99), "latex")
+    text = write(table_of_sweep(CELLS, ["x.goodput"], 0.99), "latex")
     assert text.splitlines() == [
         r"\begin{tabular}{llrr}",
         r"\toprule",
@@ -69,14 +96,14 @@ def test_latex() -> None:
 
 def test_markdown_of_a_run() -> None:
     summary = PASSED._replace(metrics={"x.delay": MetricValue(0.0125, "s"), "x.n": MetricValue(2, "1")})
-    assert paper.write(paper.of_run(summary, ["x.n", "x.delay"]), "markdown").splitlines() == [
+    assert write(table_of_run(summary, ["x.n", "x.delay"]), "markdown").splitlines() == [
         "| metric  | unit |  value |",
         "| ------- | ---- | -----: |",
         "| x.n     |      |      2 |",
         "| x.delay | ms   | 12.500 |",
     ]
-    table = paper.of_sweep(SWEEP, [], 0.95)
-    assert r"| c\|d | 2%   |    5 |" in paper.write(table, "markdown")
+    table = table_of_sweep(CELLS, [], 0.95)
+    assert r"| c\|d | 2%   |    5 |" in write(table, "markdown")
 
 
 def test_the_metrics_that_an_experiment_asks_for() -> None:
@@ -88,14 +115,14 @@ def test_the_metrics_that_an_experiment_asks_for() -> None:
 
 
 def test_metrics_of_own_programs_come_before_others() -> None:
-    """The table of a sweep left them out. The table for a paper had all metrics, the one in the terminal three."""
-    names = ("wifi.rtt", "lte.rtt", "app.time", "app.p95", "app.done")
+    """The table in the terminal left them out. It had three metrics, the page four, and a paper all of them."""
+    names = ("wifi.rtt", "lte.rtt", "app.time", "app.p95", "app.done", "app.jitter", "app.loss")
     cells = [CELL._replace(metrics={name: metric(1, "s") for name in names})]
     own = ["app.done", "app.p95", "app.never"]
-    assert choose_columns(cells, [], own) == ["app.done", "app.p95"]
-    assert choose_columns(cells, ["lte.rtt"], own) == ["lte.rtt"]
-    assert choose_columns(cells, [], []) == ["wifi.rtt", "lte.rtt", "app.time"]
-    assert choose_columns(cells, names, []) == list(names)
+    assert choose_metrics(cells, [], own) == ["app.done", "app.p95"]
+    assert choose_metrics(cells, ["lte.rtt"], own) == ["lte.rtt"]
+    assert choose_metrics(cells) == list(names[:MOST_COLUMNS])
+    assert choose_metrics(cells, names) == list(names)
 
 
 def test_metrics_of_own_programs_are_found_in_later_cells(tmp_path: Path) -> None:
@@ -111,3 +138,10 @@ def test_metrics_of_own_programs_are_found_in_later_cells(tmp_path: Path) -> Non
     cells = read_summary(sweep).cells
     assert find_own(sweep, cells) == ["bulk.done"]
     assert find_own(sweep, cells[:1]) == []
+
+
+def test_goodputs_fill_up_a_table() -> None:
+    """With a hundred flows, the table of a paper had a hundred columns."""
+    names = [f"flow{n}.goodput" for n in range(100)]
+    cell = CELL._replace(metrics={name: metric(1, "bit/s") for name in [*names, "x.n"]})
+    assert choose_metrics([cell], [], ["x.n"]) == ["x.n", *names[: MOST_COLUMNS - 1]]

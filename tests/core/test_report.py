@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 from mprun.cli import group
 from mprun.inputs.loading import load
+from mprun.metrics.metric_table import table_of_sweep
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Symbol
 from mprun.model.spec import Plot, PlotForm
 from mprun.model.sweep_files import RunCounts, Statistic
@@ -30,7 +31,7 @@ from mprun.reports import figure, palette
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series, to_csv
 from mprun.reports.gallery import Gallery
-from mprun.reports.metrics import choose_main, find_repeated, format_judged, format_mean
+from mprun.reports.metrics import choose_main, find_repeated, format_judged
 from mprun.reports.page import ExpectationRow, HistoryPage, Page, Picture, render
 from mprun.reports.run_charts import link_rates_of, marks_of
 from mprun.reports.run_data import AssociationFlow, RunData
@@ -695,17 +696,11 @@ def test_values_as_people_say_them(value: float, unit: str, text: str) -> None:
 )
 def test_a_mean_with_its_interval(mean: float, half: float, unit: Symbol, text: str) -> None:
     metric = Statistic(unit, 2, mean, mean, t95=(mean - half, mean + half))
-    cell = CELL._replace(runs=RunCounts(2, 0, 0), metrics={"a.b": metric, "a.c": replace(metric, t95=None)})
-    assert format_mean(cell, "a.b", 0.95) == text
-    assert format_mean(cell, "a.c", 0.95) == format_measured(mean, unit)
-
-
-def test_a_mean_of_some_runs_has_their_number() -> None:
-    """Two of five runs ended with an error, and one of the others has no value."""
-    metric = Statistic("1", 2, 3.0, 3.0, t95=(2.0, 4.0))
-    cell = CELL._replace(runs=RunCounts(3, 0, 2), metrics={"a.b": metric, "a.c": replace(metric, count=1, t95=None)})
-    assert format_mean(cell, "a.b", 0.95) == "3.0 ± 1.0 (2 of 3 runs)"
-    assert format_mean(cell, "a.c", 0.95) == "3 (1 of 3 runs)"
+    metrics = {"a.b": metric, "a.c": replace(metric, t95=None)}
+    for name, shown in zip(metrics, (text, format_measured(mean, unit)), strict=True):
+        table = table_of_sweep([CELL._replace(runs=RunCounts(2, 0, 0), metrics=metrics)], [name], 0.95)
+        number, _, said = shown.rpartition(" ") if unit != "1" else (shown, "", "")
+        assert (table.head[-1], str(table.rows[0][-1])) == (f"{name} ({said})" if said else name, number)
 
 
 def test_marks_in_a_terminal() -> None:

@@ -10,14 +10,13 @@ import pytest
 
 from mprun.cli.output import cut_middle
 from mprun.cli.show_kernel import show_cost, show_counters, show_trace
-from mprun.cli.show_sweep import _runs, show_sweep
+from mprun.cli.show_sweep import show_sweep
 from mprun.errors import MprunError
-from mprun.model.sweep_files import RunCounts, StatementResult
+from mprun.model.sweep_files import StatementResult
 from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import write_summary
 from tests.hostile import make_sweep
-from tests.summaries import CELL
 
 
 @pytest.mark.parametrize(
@@ -27,14 +26,6 @@ from tests.summaries import CELL
 def test_a_long_text_loses_its_middle(text: str, most: int, shown: str) -> None:
     assert cut_middle(text, most) == shown
     assert len(cut_middle(text, most)) <= most
-
-
-@pytest.mark.parametrize(
-    ("counts", "shown"),
-    [((5, 0, 0), "5"), ((4, 1, 0), "5 (4 passed)"), ((3, 0, 0), "3/5")],
-)
-def test_a_cell_counts_its_runs_and_those_that_passed(counts: tuple[int, int, int], shown: str) -> None:
-    assert _runs(CELL._replace(runs=RunCounts(*counts))) == shown
 
 
 def test_a_sweep_that_failed_by_a_statement_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,9 @@ from mprun.model.metric import Metric
 from mprun.model.units import format_measured
 from mprun.reports import effect
 from mprun.reports.gallery import Gallery, PageProgress
+from mprun.reports.metrics import ExpectationRow
 from mprun.reports.overlay import OverlaidRun, overlay
-from mprun.reports.page import ComparisonPage, EffectRow, ExpectationRow, SideRow, SideValue, Tile, render
+from mprun.reports.page import ComparisonPage, EffectRow, SideRow, SideValue, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_page import WORDS
 from mprun.safety.folder import Folder

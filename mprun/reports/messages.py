@@ -7,7 +7,7 @@ Numbers within a name, an address, a version or quotes are no measured values, a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 
 from mprun.model.run_summary import KINDS, Kind
@@ -17,6 +17,8 @@ from mprun.storage.sweep_directory import SweepDirectory
 
 # The number of cells that a message names.
 MOST_CELLS = 2
+# Of each kind, the most messages that are shown.
+MOST_MESSAGES = 8
 # What stands in quotes, or the group of a number. An apostrophe within or behind a word is no quote.
 _NUMBER = re.compile(r"""(?<!\w)(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)|((?<![\w.:/-])\d+(?:\.\d+)?(?![\w:/]|[.-]\w))""")
 
@@ -48,13 +50,13 @@ def _write(words: Sequence[str], numbers: Sequence[Sequence[str]]) -> str:
     return "".join(word + span for word, span in zip_longest(words, ranges, fillvalue=""))
 
 
-def join_messages(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> dict[Kind, list[str]]:
-    """Return the messages of each kind, the most frequent first: `4 of 12 runs: path0 was full for 12 to 31 %`.
+def list_messages(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Iterator[tuple[Kind, str]]:
+    """Yield the messages of each kind, the most frequent first: `4 of 12 runs: path0 was full for 12 to 31 %`.
 
     cells: those of the sweep's summary. The runs are read only if one of them has a message.
     """
     if not any(cell.told.of(kind) for cell in cells for kind in KINDS):
-        return {kind: [] for kind in KINDS}
+        return
     runs = list(sweep.runs())
     values = [spell_values(cell.values) for cell in sweep.record.cells]
 
@@ -66,5 +68,8 @@ def join_messages(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> dict[K
         where = f" ({'; '.join(of[:MOST_CELLS])}{more})" if len(of) < len(values) else ""
         return f"{len(owners)} of {len(runs)} runs{where}: {text}"
 
-    found = {kind: join_texts([run.summary.messages(kind) for run in runs]) for kind in KINDS}
-    return {kind: [tell(*one) for one in texts] for kind, texts in found.items()}
+    for kind in KINDS:
+        joined = join_texts([run.summary.messages(kind) for run in runs])
+        yield from ((kind, tell(*one)) for one in joined[:MOST_MESSAGES])
+        if len(joined) > MOST_MESSAGES:
+            yield kind, f"{len(joined) - MOST_MESSAGES} more {kind} of runs, see summary.json"

@@ -9,8 +9,10 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError
+from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import OF_FLOWS, OF_PATH, find_metric
+from mprun.model.scalar import spell_values
 from mprun.model.units import factor_of, format_measured
 from mprun.storage.run_directory import RunDirectory
 from mprun.workloads import TOOLS
@@ -19,7 +21,7 @@ from mprun.workloads.tool import load
 if TYPE_CHECKING:
     from mprun.model.run_summary import ExpectationVerdict, MetricValue
     from mprun.model.spec import Flow
-    from mprun.model.sweep_files import CellSummary, CellVerdict
+    from mprun.model.sweep_files import CellSummary, SweepSummary
     from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 
 
@@ -43,13 +45,41 @@ def format_judged(metric: MetricValue, verdicts: Iterable[ExpectationVerdict]) -
     return f"{metric.value / (factor_of(unit) if unit else 1):.12g} {unit}".rstrip()
 
 
-def list_expectations(cells: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[tuple[CellSummary, CellVerdict]]]]:
-    """Yield each expectation of a sweep: its metric, its bound as text, and its outcome in each cell."""
-    found = gather((tuple(one.bounds.values()), (cell, one)) for cell in cells for one in cell.expectations)
-    for (metric, *_), held in found.items():
-        known = (cell.metrics[metric].unit for cell, _ in held if metric in cell.metrics)
-        unit = next(known, None) or _find_symbol(metric)
-        yield metric, format_bound(held[0][1].bounds, unit), held
+class ExpectationRow(Frozen):
+    """An expectation in words, or a statement across cells.
+
+    - metric: for a statement, its text; for a part, its cell.
+    - expected: the bound; empty for a statement and for a part.
+    - held: whether it holds; None if not known yet.
+    - is_part: about one cell of the expectation above.
+    """
+
+    metric: str
+    expected: str
+    measured: str
+    held: bool | None
+    is_part: bool = False
+
+
+def list_verdicts(summary: SweepSummary) -> Iterator[ExpectationRow]:
+    """Yield each expectation of a sweep, the cells in which it did not always hold, and each statement across cells."""
+    found = gather((tuple(one.bounds.values()), (cell, one)) for cell in summary.cells for one in cell.expectations)
+    for (metric, *_), judged in found.items():
+        known = (cell.metrics[metric].unit for cell, _ in judged if metric in cell.metrics)
+        bound = format_bound(judged[0][1].bounds, next(known, None) or _find_symbol(metric))
+        held, of = sum(one.held for _, one in judged), sum(one.of for _, one in judged)
+        yield ExpectationRow(metric, bound, f"held in {held} of {of} runs", held == of)
+        for cell, one in judged:
+            if one.held < one.of and len(judged) > 1:
+                told = f"held in {one.held} of {one.of} runs"
+                yield ExpectationRow(spell_values(cell.values), "", told, False, is_part=True)
+    for statement in summary.statements:
+        sides = (
+            f" {one.operator} ".join(format_measured(amount, one.unit) for amount in (one.left, one.right))
+            for one in statement.comparisons
+        )
+        held_across = statement.is_true(summary.status == "incomplete")
+        yield ExpectationRow(statement.holds, "", "; ".join(sides) or statement.found, held_across)
 
 
 def _find_symbol(metric: str) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from mprun.model.frozen import Frozen
 from mprun.reports import palette
+from mprun.reports.metrics import ExpectationRow
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
 # The part of pages with figures.
@@ -23,15 +24,6 @@ _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # graphviz' background, in a tag
 _WHITE = re.compile('"white"(?=[^<>]*>)')
 _SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"( height="[^"]*")?')
-
-
-class ExpectationRow(Frozen):
-    """An expectation in words. held: whether it holds; None if not known yet."""
-
-    metric: str
-    expected: str
-    measured: str
-    held: bool | None
 
 
 class Tile(Frozen):

@@ -17,8 +17,8 @@ from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
 from mprun.model.spec import Spec
 from mprun.model.units import format_measured
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
-from mprun.reports.metrics import find_repeated, format_bound, format_judged
-from mprun.reports.page import ExpectationRow, Grid, LeftFile, Page, PageRow, Tile, render
+from mprun.reports.metrics import ExpectationRow, find_repeated, format_bound, format_judged
+from mprun.reports.page import Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
 from mprun.safety.text import printable

@@ -13,23 +13,19 @@ from mprun.inputs.loading import load
 from mprun.metrics.cells import INCOMPLETE, column_of
 from mprun.metrics.metric_table import choose_metrics, table_of_sweep
 from mprun.metrics.statistics import CONFIDENCE
-from mprun.model.scalar import spell_values
 from mprun.model.sweep_files import CellRepeat, CellSummary, SweepRecord, SweepSummary
-from mprun.model.units import format_measured
 from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
-from mprun.reports.messages import join_messages
-from mprun.reports.metrics import find_own, list_expectations
-from mprun.reports.page import ExpectationRow, Grid, Page, PageRow, Tile, render
+from mprun.reports.messages import list_messages
+from mprun.reports.metrics import find_own, list_verdicts
+from mprun.reports.page import Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
 from mprun.storage.output_directory import write_page
 from mprun.storage.sweep_directory import SweepDirectory
-from mprun.sweeps.sweep_summary import read_summary, read_table, tell_progress
+from mprun.sweeps.sweep_summary import read_summary, read_table, tell_outcome, tell_progress
 
 MOST_FIGURES = 6
-# Of each kind, the most frequent messages of runs that are shown.
-MOST_MESSAGES = 8
 
 
 def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence: float = CONFIDENCE) -> Path:
@@ -53,8 +49,8 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
         title=record.title,
         description=description,
         status=summary.status,
-        verdict=_verdict(summary),
-        verdicts=[*_verdicts(cells), *_statements(summary)],
+        verdict=tell_outcome(summary),
+        verdicts=list(list_verdicts(summary)),
         tiles=list(_tiles(study, summary)),
         problems=list(_problems(sweep, summary)),
         # figures before the network, which is the same in every cell
@@ -107,45 +103,12 @@ def _describe(sweep: SweepDirectory, gallery: Gallery) -> tuple[str, list[str]]:
     return describe(spec), notes
 
 
-def _verdict(summary: SweepSummary) -> str:
-    runs = summary.runs
-    words = [f"{runs.total} runs of {len(summary.cells)} cells"]
-    if summary.status == INCOMPLETE:
-        words = [tell_progress(summary)]
-    words += [f"{count} {status}" for status, count in runs._asdict().items() if count]
-    return ", ".join(words)
-
-
 def _problems(sweep: SweepDirectory, summary: SweepSummary) -> Iterator[tuple[str, str]]:
     if summary.status == INCOMPLETE:
         yield INCOMPLETE, f"Only {tell_progress(summary)}: means, intervals and verdicts are of these."
     for text in summary.warnings:
         yield "warning", text
-    for kind, joined in join_messages(sweep, summary.cells).items():
-        for text in joined[:MOST_MESSAGES]:
-            yield WORDS[kind], text
-        if len(joined) > MOST_MESSAGES:
-            yield WORDS[kind], f"{len(joined) - MOST_MESSAGES} more {kind} of runs are in summary.json"
-
-
-def _verdicts(cells: Sequence[CellSummary]) -> Iterator[ExpectationRow]:
-    """Yield each expectation over all cells, and the cells in which it did not hold."""
-    for metric, bound, held in list_expectations(cells):
-        good, total = sum(one.held for _, one in held), sum(one.of for _, one in held)
-        yield ExpectationRow(metric, bound, f"in {good} of {total} runs", good == total)
-        for cell, one in held:
-            if one.held < one.of and len(held) > 1:
-                yield ExpectationRow(f"  {spell_values(cell.values)}", "", f"in {one.held} of {one.of} runs", False)
-
-
-def _statements(summary: SweepSummary) -> Iterator[ExpectationRow]:
-    for one in summary.statements:
-        sides = [
-            f" {each.operator} ".join(format_measured(amount, each.unit) for amount in (each.left, each.right))
-            for each in one.comparisons
-        ]
-        held = one.is_true(summary.status == INCOMPLETE)
-        yield ExpectationRow(one.holds, "", "; ".join(sides) or one.found, held)
+    yield from ((WORDS[kind], text) for kind, text in list_messages(sweep, summary.cells))
 
 
 def _tiles(study: Study, summary: SweepSummary) -> Iterator[Tile]:

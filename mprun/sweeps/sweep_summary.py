@@ -117,6 +117,17 @@ def tell_progress(summary: SweepSummary) -> str:
     return spell_progress(counts)
 
 
+def tell_outcome(summary: SweepSummary) -> str:
+    """Return the numbers of runs by their status, and of statements that do not hold, or the progress."""
+    words = {"passed": "passed", "failed": "failed", "error": "in error"}
+    counts = ", ".join(f"{count} {words[status]}" for status, count in summary.runs._asdict().items() if count)
+    if unheld := sum(one.held is False for one in summary.statements):
+        counts += f", {unheld} statement{'s' * (unheld > 1)} about cells not held"
+    if summary.status == INCOMPLETE:
+        counts = f"{tell_progress(summary)}{f' ({counts})' if counts else ''}"
+    return counts
+
+
 def _sum_up(record: SweepRecord, rows: Sequence[Kept]) -> SweepSummary:
     cells, progress = record.cells, _follow(record, rows)
     found = sum_up(cells, rows, [one.needed for one in progress])

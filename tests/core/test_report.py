@@ -31,8 +31,8 @@ from mprun.reports import figure, palette
 from mprun.reports.chart import COLUMN, WIDE, paint
 from mprun.reports.figure import TIME, Chart, ChartAxis, ChartForm, Mark, Panel, Series, to_csv
 from mprun.reports.gallery import Gallery
-from mprun.reports.metrics import choose_main, find_repeated, format_judged
-from mprun.reports.page import ExpectationRow, HistoryPage, Page, Picture, render
+from mprun.reports.metrics import ExpectationRow, choose_main, find_repeated, format_judged
+from mprun.reports.page import HistoryPage, Page, Picture, render
 from mprun.reports.run_charts import link_rates_of, marks_of
 from mprun.reports.run_data import AssociationFlow, RunData
 from mprun.reports.run_figures import draw_run, lacking

@@ -12,11 +12,13 @@ from mprun.cli.output import cut_middle
 from mprun.cli.show_kernel import show_cost, show_counters, show_trace
 from mprun.cli.show_sweep import show_sweep
 from mprun.errors import MprunError
-from mprun.model.sweep_files import StatementResult
+from mprun.model.sweep_files import CellVerdict, RunCounts, Sides, StatementResult, SweepSummary
+from mprun.reports.metrics import ExpectationRow, list_verdicts
 from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory
-from mprun.sweeps.sweep_summary import write_summary
+from mprun.sweeps.sweep_summary import tell_outcome, write_summary
 from tests.hostile import make_sweep
+from tests.summaries import CELL
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,34 @@ def test_a_sweep_that_failed_by_a_statement_says_so(tmp_path: Path, capsys: pyte
     statements = (StatementResult("cells[cc=cubic].asks.requests > 1", False), StatementResult("1 > 2", None))
     show_sweep(sweep.summary()._replace(status="failed", statements=statements), sweep)
     assert "FAILED  2 passed, 1 statement about cells not held  " in capsys.readouterr().out
+
+
+def test_a_sweep_has_one_list_of_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page had other words for them, and showed the cells of an expectation as further metrics."""
+    verdicts = [CellVerdict("asks.rate", 10.0, None, None, held, 5) for held in (5, 3)]
+    cells = tuple(
+        CELL._replace(values={"cc": name}, expectations=(one,)) for name, one in zip(("a", "b"), verdicts, strict=True)
+    )
+    sides = Sides(2e6, ">", 1e6, "bit/s")
+    statements = (StatementResult("x > y", True, "2e6 > 1e6", (sides,)), StatementResult("1 > 2", None, "no value"))
+    summary = SweepSummary("incomplete", False, RunCounts(8, 2, 1), cells, statements, ())
+    assert list(list_verdicts(summary)) == [
+        ExpectationRow("asks.rate", "≥ 10", "held in 8 of 10 runs", False),
+        ExpectationRow("cc=b", "", "held in 3 of 5 runs", False, is_part=True),
+        ExpectationRow("x > y", "", "2.00 Mbit/s > 1.00 Mbit/s", True),
+        ExpectationRow("1 > 2", "", "no value", None),
+    ]
+    assert tell_outcome(summary) == "10 of 10 runs, 2 of 2 cells whole (8 passed, 2 failed, 1 in error)"
+    show_sweep(summary, SweepDirectory(make_sweep(tmp_path)))
+    assert capsys.readouterr().out.splitlines()[-8:-1] == [
+        "",
+        "  ✗ asks.rate ≥ 10: held in 8 of 10 runs",
+        "      cc=b: held in 3 of 5 runs",
+        "  ✓ x > y",
+        "      2.00 Mbit/s > 1.00 Mbit/s",
+        "  ? 1 > 2",
+        "      no value",
+    ]
 
 
 def test_a_counter_of_a_stranger_without_a_number_is_a_dash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

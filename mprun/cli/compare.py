@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from mprun.questions.divergence import Divergence
     from mprun.sweeps.operands import Operands, SidePair
 
-MARKS = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": " "}
 # The lines that differ in a file, without --all.
 MOST_LINES = 12
 
@@ -98,7 +97,6 @@ def command(
         bound = None if within is None else parse_ratio(within)
     except QuantityError as error:
         raise click.UsageError(f"--within: {error}") from None
-    level = confidence or CONFIDENCE
     with open_operands(parent, [first] if second is None else [first, second]) as named:
         sides = [one.source for one in named]
         one, other = named[0], named[-1]
@@ -111,7 +109,7 @@ def command(
         for name in metrics:
             if name not in known:
                 raise SpecError(f"neither has metric '{name}'{name_nearest(name, sorted(known), 'metrics')}")
-        pair = measure_operands(operands, level)
+        pair = measure_operands(operands, confidence or CONFIDENCE)
         if metrics:
             pair = replace(pair, compared=[one for one in pair.compared if one.metric in metrics])
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
@@ -129,7 +127,7 @@ def command(
         emit(found if page is None else {**found, "report": str(page)})
     else:
         compared = effect.order_by_effect(pair.compared) if sort == "effect" else pair.compared
-        _show(replace(pair, compared=compared), show_all, level)
+        _show(replace(pair, compared=compared), show_all)
         if divergence is not None:
             show_divergence(divergence, prose.spell_path(sides[0].path), pair.compared)
         for text in reasons:
@@ -264,7 +262,7 @@ def _to_json(pair: SidePair, status: str) -> dict[str, Any]:
     }
 
 
-def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
+def _show(pair: SidePair, show_all: bool) -> None:
     operands, compared = pair.operands, pair.compared
     for letter, name in zip("AB", operands.names, strict=True):
         click.echo(f"{letter}  {prose.spell_path(Path(name))}")
@@ -289,25 +287,14 @@ def _show(pair: SidePair, show_all: bool, confidence: float) -> None:
             click.echo(f"\n {label}")
         last = label
         colour = {"higher": "cyan", "lower": "magenta"}.get(one.tendency)
-        line = f"{MARKS[one.tendency]} {plain(one.metric):{width}}  {effect.say_change(one, operands.metrics)}"
+        line = f"{effect.MARKS[one.tendency]:1} {plain(one.metric):{width}}  {effect.say_change(one, operands.metrics)}"
         click.echo(click.style(prose.wrap(line, "  ", "      "), fg=colour))
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
         click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
     for text in () if show_all else _find_alone(compared):
         click.echo(prose.wrap(text, "  ", "    "))
-    intervals = [one for one in compared if one.difference is not None and one.tendency != "same"]
-    if intervals:
-        by_chance = len(intervals) * (1 - confidence)
-        rest = len(shared) - len(intervals)
-        others = f" (others, equal or without an interval: {rest})" if rest else ""
-        text = (
-            f"▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} "
-            f"such comparisons{others} {by_chance:.{1 if by_chance >= 0.1 else 2}f} come out ▲ or ▼ by chance alone"
-        )
-        click.echo("\n" + prose.wrap(text, "  "))
-    elif any(one.tendency == "unknown" and None not in (one.first, one.second) for one in compared):
-        text = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
+    if text := effect.say_certainty(compared):
         click.echo("\n" + prose.wrap(text, "  "))
     units = _units(compared)
     for one in pair.expected:

@@ -12,17 +12,18 @@ from pathlib import Path
 
 from mprun.errors import MprunError
 from mprun.machine import invoking_user
-from mprun.metrics.comparison import ComparedMetric, Tendency
+from mprun.metrics.comparison import ComparedMetric
 from mprun.model.grouping import gather
 from mprun.model.metric import Metric
-from mprun.model.units import format_measured
 from mprun.reports import effect
+from mprun.reports.effect import SideValue
 from mprun.reports.gallery import Gallery, PageProgress
 from mprun.reports.metrics import ExpectationRow
 from mprun.reports.overlay import OverlaidRun, overlay
-from mprun.reports.page import ComparisonPage, EffectRow, SideRow, SideValue, Tile, render
+from mprun.reports.page import ComparisonPage, EffectRow, SideRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_page import WORDS
+from mprun.safety.cell import MISSING
 from mprun.safety.folder import Folder
 from mprun.safety.text import slug
 from mprun.storage.output_directory import write_page
@@ -33,7 +34,6 @@ from mprun.sweeps.operands import SidePair
 MOST_ROWS = 400
 MOST_LINES = 200
 MOST_NAME = 60
-SIGNS: Mapping[Tendency, str] = {"higher": "▲", "lower": "▼"}
 
 
 def make_comparison(
@@ -123,13 +123,9 @@ def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator
             yield Tile(metric + side, change, note)
         else:
             (one,) = changes
-            values = " → ".join(format_measured(value or 0.0, one.symbol) for value in (one.first, one.second))
-            shown = f"{_sign(one)} {change}".strip()
+            values = " → ".join(effect.say_value(value, one.symbol) for value in (one.first, one.second))
+            shown = f"{effect.MARKS[one.tendency]} {change}".strip()
             yield Tile(metric + side, shown, ", ".join(filter(None, [effect.judge(one, metrics), values])))
-
-
-def _sign(one: ComparedMetric) -> str:
-    return SIGNS.get(one.tendency, "")
 
 
 def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[tuple[str, EffectRow]]:
@@ -143,35 +139,17 @@ def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[
         sides = [own.get(n) for n in range(len(pairs))]
         first = next((one.first for one in own.values() if one.first is not None), None)
         symbol = next(iter(own.values())).symbol
-        values = [SideValue(_measured(first, symbol)), *(_value(one, symbol, metrics) for one in sides)]
+        values = [SideValue(effect.say_value(first, symbol))]
+        values += [SideValue(MISSING) if one is None else effect.value_of(one, metrics) for one in sides]
         meaning = metrics[metric].meaning if metric in metrics else ""
         known = [one for one in sides if one is not None and None not in (one.first, one.second)]
         kind = "alone" if not known else "differs" if any(not effect.is_dull(one) for one in known) else "same"
         yield kind, EffectRow(cell, metric, meaning, tuple(values))
 
 
-def _value(one: ComparedMetric | None, symbol: str, metrics: Mapping[str, Metric]) -> SideValue:
-    if one is None or one.first is None or one.second is None:
-        return SideValue(_measured(None if one is None else one.second, symbol))
-    change = effect.say_effect(one) or ("=" if one.first == one.second else "from nearly nothing")
-    return SideValue(
-        _measured(one.second, symbol), _sign(one), change, effect.say_interval(one), effect.judge(one, metrics) or ""
-    )
-
-
-def _measured(value: float | None, symbol: str) -> str:
-    return "–" if value is None else format_measured(value, symbol)
-
-
 def _remark(pairs: Sequence[SidePair], rows: int) -> Iterator[str]:
     """Yield how certain the differences are, and what the tables leave out."""
-    level = next(
-        (one.difference.interval.confidence for pair in pairs for one in pair.compared if one.difference), None
-    )
-    if level is not None:
-        yield f"▲ and ▼ are changes whose interval of {level * 100:.0f} % leaves zero out."
-    elif any(one.tendency == "unknown" for pair in pairs for one in pair.compared):
-        yield "One run on each side: the effect of another seed is not known. To measure it, write: repeat: {runs: 5}"
+    yield from filter(None, [effect.say_certainty([one for pair in pairs for one in pair.compared])])
     if rows > MOST_ROWS:
         yield f"A table has its first {MOST_ROWS} rows of up to {rows}. `mprun compare --json` prints all of them."
 

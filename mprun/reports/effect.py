@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from mprun.metrics.comparison import RUNS, ComparedMetric, Expected
+from mprun.metrics.comparison import RUNS, ComparedMetric, Expected, Tendency
+from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import Metric
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.units import format_measured
 from mprun.reports.figure import Chart, ChartAxis, Panel, Series
 from mprun.reports.metrics import MOST_MAIN, choose_main, format_bound, is_secondary
+from mprun.safety.cell import MISSING
 from mprun.safety.text import plain
 
 # A smaller change between single runs is called equal: a part of the value, or of the whole for a share. Another seed
@@ -27,6 +29,71 @@ LEAST_PART_OF_SHARE = 0.5
 NEARLY_NOTHING = 0.01
 
 Rating = Literal["better", "worse"]
+MARKS: Mapping[Tendency, str] = {"higher": "▲", "lower": "▼", "same": "=", "unclear": "~", "unknown": ""}
+
+
+class SideValue(Frozen):
+    """A metric of a side of a comparison, and its change against the first side.
+
+    - sign: of `MARKS`.
+    - effect: a relative change, or points of a share.
+    - interval: of the effect, or else of the difference.
+    - judgement: better, worse or empty.
+    - note: the runs that are not compared.
+    """
+
+    measured: str
+    sign: str = ""
+    effect: str = ""
+    interval: str = ""
+    judgement: str = ""
+    note: str = ""
+
+
+def value_of(one: ComparedMetric, metrics: Mapping[str, Metric]) -> SideValue:
+    """Return a metric of the second side in words. metrics: the definitions by name."""
+    measured = say_value(one.second, one.symbol)
+    if one.first is None or one.second is None:
+        return SideValue(measured)
+    if one.tendency == "same":
+        effect = interval = ""
+    else:
+        effect, interval = "equal" if _is_equal(one) else say_effect(one), say_interval(one)
+    note = ""
+    if any(one.left_out):
+        left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
+        note = f"({one.counts[0]} pairs; {left} without partner left out)"
+    return SideValue(measured, MARKS[one.tendency], effect, interval, judge(one, metrics) or "", note)
+
+
+def say_value(value: float | None, symbol: str) -> str:
+    """Return a measured value as text; a dash if it is missing."""
+    return MISSING if value is None else format_measured(value, symbol)
+
+
+def say_change(one: ComparedMetric, metrics: Mapping[str, Metric]) -> str:
+    """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
+    value = value_of(one, metrics)
+    change = f"{say_value(one.first, one.symbol)} -> {value.measured}"
+    return "  ".join(filter(None, (change, value.effect, value.interval, value.judgement, value.note)))
+
+
+def say_certainty(compared: Sequence[ComparedMetric]) -> str:
+    """Return how certain the differences are: the meaning of the marks, or that the effect of seeds is not known."""
+    shared = [one for one in compared if None not in (one.first, one.second)]
+    intervals = [one.difference.interval for one in shared if one.difference is not None and one.tendency != "same"]
+    if not intervals:
+        is_alone = any(one.tendency == "unknown" for one in shared)
+        single = "one run on each side: the effect of another seed is not known; `repeat: {runs: 5}` measures it"
+        return single if is_alone else ""
+    confidence = intervals[0].confidence
+    by_chance = len(intervals) * (1 - confidence)
+    rest = len(shared) - len(intervals)
+    others = f" (others, equal or without an interval: {rest})" if rest else ""
+    return (
+        f"▲ ▼ the interval of {confidence * 100:.0f} % leaves zero out, ~ it does not; of {len(intervals)} such "
+        f"comparisons{others} {by_chance:.{1 if by_chance >= 0.1 else 2}f} come out ▲ or ▼ by chance alone"
+    )
 
 
 def effect_of(one: ComparedMetric) -> float | None:
@@ -43,10 +110,10 @@ MANY_TIMES = 10
 
 
 def say_effect(one: ComparedMetric) -> str:
-    """Return a change as text; empty for a change from nearly nothing."""
+    """Return a change as text; empty if a side does not have the metric."""
     effect = effect_of(one)
     if effect is None:
-        return ""
+        return "" if None in (one.first, one.second) else "from nearly nothing"
     if one.symbol == "share":
         points = effect * 100
         return f"{points:+.1f} points" if abs(points) >= 0.05 or not points else f"{points:+.1g} points"
@@ -133,18 +200,6 @@ def say_range(changes: Sequence[ComparedMetric], total: int) -> tuple[str, str]:
 def say_fact(value: object) -> str:
     """Return a fact of a side, such as a parameter; a dash for a fact that the side does not have."""
     return "-" if value is None else str(value)
-
-
-def say_change(one: ComparedMetric, metrics: Mapping[str, Metric]) -> str:
-    """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
-    first, second = ("-" if v is None else format_measured(v, one.symbol) for v in (one.first, one.second))
-    effect = "equal" if _is_equal(one) else say_effect(one)
-    parts = [f"{first} -> {second}", effect, say_interval(one), judge(one, metrics) or ""]
-    text = "  ".join(filter(None, parts))
-    if any(one.left_out):
-        left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
-        text += f"  ({one.counts[0]} pairs; {left} without partner left out)"
-    return text
 
 
 def interval_of_effect(one: ComparedMetric) -> tuple[float, float] | None:

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from mprun.model.frozen import Frozen
 from mprun.reports import palette
+from mprun.reports.effect import SideValue
 from mprun.reports.metrics import ExpectationRow
 
 _SVG = re.compile(r"<svg\b.*</svg>", re.DOTALL)
@@ -162,20 +163,6 @@ class ListingPage(Frozen):
     def has_folders(self) -> bool:
         """True if a link opens a folder."""
         return not all(row.has_report for row in self.rows)
-
-
-class SideValue(Frozen):
-    """A metric of a side of a comparison, and its change against the first side.
-
-    - sign: ▲ or ▼ of a clear change, else empty.
-    - judgement: better, worse or empty.
-    """
-
-    measured: str
-    sign: str = ""
-    effect: str = ""
-    interval: str = ""
-    judgement: str = ""
 
 
 class EffectRow(Frozen):

@@ -31,7 +31,7 @@ from mprun.metrics.statistics import Interval, MeanDifference, MeanRatio
 from mprun.model.cell_run import CellRun
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
-from mprun.reports.effect import order_by_effect, say_briefly, say_change
+from mprun.reports.effect import SideValue, order_by_effect, say_briefly, say_change, value_of
 from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
 from mprun.safety.cell import MISSING
 from mprun.storage.sweep_directory import SweepDirectory
@@ -339,14 +339,14 @@ def test_a_comparison_begins_with_what_the_files_show(tmp_path: Path, capsys: py
     with sweep.held():
         sweep.change_record(sweep.record._replace(show=("get.mine",)))
     compared = [change("get.goodput", 10e6, 11.4e6, "bit/s", 1), change("get.mine", 1, 3, "1", 1)]
-    show_pair(SidePair(read_operands(sweep, sweep), compared, []), show_all=False, confidence=0.99)
+    show_pair(SidePair(read_operands(sweep, sweep), compared, []), show_all=False)
     printed = capsys.readouterr().out.splitlines()
     assert printed[2].strip() == "get.mine: +200.00%"
-    assert "of 2 such comparisons 0.02 come out" in " ".join(map(str.strip, printed))
+    assert "of 2 such comparisons 0.1 come out" in " ".join(map(str.strip, printed))
     # their number was less than that of the metrics above, without a reason
     equal = ComparedMetric({}, "get.n", "1", 2, 2, (1, 1), None, None)
-    show_pair(SidePair(read_operands(sweep, sweep), [*compared, equal], []), show_all=False, confidence=0.99)
-    told = "of 2 such comparisons (others, equal or without an interval: 1) 0.02 come out"
+    show_pair(SidePair(read_operands(sweep, sweep), [*compared, equal], []), show_all=False)
+    told = "of 2 such comparisons (others, equal or without an interval: 1) 0.1 come out"
     assert told in " ".join(capsys.readouterr().out.split())
 
 
@@ -358,7 +358,20 @@ def test_better_and_worse_need_a_direction_and_a_clear_difference() -> None:
     assert not said(change("get.goodput", 10e6, 12e6, "bit/s", spread=1e7)).endswith(("better", "worse"))
     # a share changes by points, and from nearly nothing there is no ratio
     assert "+10.0 points" in said(change("get.share.path0", 0.5, 0.6, "share"))
-    assert "%" not in said(change("get.lost", 0.001, 5, "1"))
+    assert "  from nearly nothing  " in said(change("get.lost", 0.001, 5, "1"))
+
+
+def test_a_change_has_the_same_words_on_the_page_and_in_the_terminal() -> None:
+    """The terminal said `+0.00%` of equal values and nothing of others, and the page left out runs without partner."""
+    same = ComparedMetric({}, "get.n", "1", 2, 2, (1, 1), None, None)
+    assert (said(same), value_of(same, METRICS)) == ("2 -> 2", SideValue("2", "="))
+    alone = replace(same, second=None)
+    assert (said(alone), value_of(alone, METRICS)) == ("2 -> –", SideValue("–"))
+    paired = replace(change("get.goodput", 10e6, 12e6, "bit/s"), left_out=(0, 2))
+    left_out = "(3 pairs; 2 of B without partner left out)"
+    value = value_of(paired, METRICS)
+    assert (value.sign, value.effect, value.judgement, value.note) == ("▲", "+20.00%", "better", left_out)
+    assert said(paired) == f"10.00 Mbit/s -> 12.00 Mbit/s  +20.00%  {value.interval}  better  {left_out}"
 
 
 @pytest.mark.parametrize(
@@ -413,7 +426,7 @@ def test_a_folded_description_is_one_line() -> None:
 def test_the_inputs_that_differ_are_shown_before_the_cells(capsys: pytest.CaptureFixture[str]) -> None:
     sides = (side(1.0), side(2.0))
     operands = Operands(("a", "b"), ((sides[0],), (sides[1],)), {}, ["rr: rr.c differs"])
-    show_pair(SidePair(operands, [compared(*sides)], []), show_all=False, confidence=0.95)
+    show_pair(SidePair(operands, [compared(*sides)], []), show_all=False)
     text = capsys.readouterr().out
     assert text.index("rr.c differs") < text.index("▲" if "▲" in text else "bulk.goodput  ")
 
@@ -431,7 +444,7 @@ def test_a_comparison_has_one_empty_line_between_parts(capsys: pytest.CaptureFix
     asked = Expected({}, {"metric": "bulk.goodput", "minimum": 3.0}, (1, 1), (0, 1))
     for lines in (["xp.yaml: +a"], []):
         operands = Operands(("a", "b"), ((sides[0],), (sides[1],)), {}, lines)
-        show_pair(SidePair(operands, [compared(*sides)], [asked]), show_all=False, confidence=0.95)
+        show_pair(SidePair(operands, [compared(*sides)], [asked]), show_all=False)
         printed = capsys.readouterr().out
         assert "bulk.goodput: +100.00%\n\n  " in printed
         assert "\n\n\n" not in printed

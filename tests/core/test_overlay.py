@@ -465,7 +465,7 @@ def test_a_page_of_two_sweeps_marks_the_clear_changes(tmp_path: Path, monkeypatc
     assert len(marked) == 2
     assert any(row.startswith("bulk. goodput") and "1.00 Mbit/s 2.00 Mbit/s ▲ +100.00% better" in row for row in marked)
     assert any(row.startswith("asks. delay") and "▼ -50.00% better" in row for row in marked)
-    assert "▲ and ▼ are changes whose interval of 95 % leaves zero out." in text
+    assert "▲ ▼ the interval of 95 % leaves zero out, ~ it does not; of " in text
 
 
 def test_a_run_and_a_missing_run_are_refused(runs: Path) -> None:

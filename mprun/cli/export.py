@@ -113,15 +113,15 @@ def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[st
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
     from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics, table_of_run, table_of_sweep
     from mprun.metrics.statistics import CONFIDENCE
-    from mprun.reports.metrics import choose_main, find_own
+    from mprun.reports.metrics import choose_main, find_own, list_known
     from mprun.reports.paper import write
     from mprun.sweeps.sweep_summary import read_summary
 
     if isinstance(found, RunDirectory):
         of_run = found.summary()
-        known = list(of_run.metrics)
         expected = {one.metric for one in of_run.expectations}
-        chosen = check_metrics(metrics, known) or choose_main(known, expected, find_own(found))
+        main = choose_main(list_known(of_run), expected, find_own(found))
+        chosen = check_metrics(metrics, list(of_run.metrics)) or main
         return write(table_of_run(of_run, chosen), form)
     operand.tell_incomplete(found)
     cells = read_summary(found).cells

@@ -15,7 +15,7 @@ from mprun.model.grouping import gather
 from mprun.model.intent import Intent
 from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
-from mprun.reports.metrics import choose_main, find_repeated, format_bound, format_judged, list_own
+from mprun.reports.metrics import choose_main, find_hidden, format_bound, format_judged, list_known, list_own
 from mprun.safety.text import printable
 from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.tool import OwnedMetrics
@@ -47,10 +47,8 @@ def show_summary(
         # earlier versions sorted the names; the order of the tools needs them, and they are slow to import
         from mprun.metrics.summary import order_metrics
 
-        metrics = order_metrics(metrics, intent)
-    hidden = _find_hidden(summary)
-    out = hidden | find_repeated(metrics)
-    known = [name for name in metrics if name not in out or name in expected]
+        summary = summary._replace(metrics=order_metrics(metrics, intent))
+    metrics, known = summary.metrics, list_known(summary)
     names = known if show_all else choose_main(known, expected, list_own(flows))
     left_out = len(known) - len(names)
     unmeasured = [name for name in expected if name not in metrics]
@@ -72,7 +70,7 @@ def show_summary(
             click.echo(prose.wrap(found[name].meaning, "      "))
     if left_out:
         click.echo(f"  {left_out} more: mprun show --all")
-    if hidden:
+    if find_hidden(summary):
         click.echo(f"  of each flow of {', '.join(summary.groups)}: {prose.spell_path(run.path)}/summary.json")
     for kind, colour in COLOURS.items():
         for text in summary.messages(kind):
@@ -89,14 +87,3 @@ def show_summary(
         click.echo(prose.wrap(text, "  ", "    "))
     word, colour = MARKS[summary.status]
     click.echo(f"{click.style(word, fg=colour, bold=True)}  {prose.spell_path(run.path)}")
-
-
-def _find_hidden(summary: Summary) -> set[str]:
-    """Return the metrics of flows whose group has the same metric. A list for hundreds of flows would be too long."""
-    return {
-        name
-        for group, flows in summary.groups.items()
-        for flow in flows
-        for name in summary.metrics
-        if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary.metrics
-    }

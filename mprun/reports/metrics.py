@@ -19,7 +19,7 @@ from mprun.workloads import TOOLS
 from mprun.workloads.tool import load
 
 if TYPE_CHECKING:
-    from mprun.model.run_summary import ExpectationVerdict, MetricValue
+    from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
     from mprun.model.spec import Flow
     from mprun.model.sweep_files import CellSummary, SweepSummary
     from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
@@ -173,3 +173,21 @@ def find_repeated(metrics: Mapping[str, MetricValue]) -> set[str]:
         if requests is not None and requests.value == 1 and statistic in STATISTICS and f"{stem}.mean" in metrics:
             found.add(name)
     return found
+
+
+def find_hidden(summary: Summary) -> set[str]:
+    """Return the metrics of flows whose group has the same metric. A list for hundreds of flows would be too long."""
+    return {
+        name
+        for group, flows in summary.groups.items()
+        for flow in flows
+        for name in summary.metrics
+        if name.startswith(f"{flow}.") and f"{group}{name.removeprefix(flow)}" in summary.metrics
+    }
+
+
+def list_known(summary: Summary) -> list[str]:
+    """Return the metrics of a run, without those that others repeat or sum up and nothing was expected of."""
+    out = find_hidden(summary) | find_repeated(summary.metrics)
+    out -= {one.metric for one in summary.expectations}
+    return [name for name in summary.metrics if name not in out]

@@ -21,6 +21,7 @@ from mprun.reports.metrics import ExpectationRow, find_repeated, format_bound, f
 from mprun.reports.page import Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
+from mprun.safety.cell import MISSING
 from mprun.safety.text import printable
 from mprun.storage.output_directory import write_page
 from mprun.storage.run_directory import RESOLVED_EXPERIMENT, RESOLVED_TOPOLOGY, RunDirectory
@@ -163,7 +164,7 @@ def _grids_of(owner: str, own: Mapping[str, MetricValue], known: Metrics) -> Ite
     rows = []
     for stem in stems:
         cells = [own.get(f"{stem}.{path}") for path in paths]
-        texts = ["–" if cell is None else format_measured(cell.value, cell.unit) for cell in cells]
+        texts = [MISSING if cell is None else format_measured(cell.value, cell.unit) for cell in cells]
         rows.append(PageRow((stem, *texts), known[stem].meaning if stem in known else ""))
     if len(paths) > len(rows) + 3:
         columns = list(zip(*(row.cells for row in rows), strict=True))

@@ -11,9 +11,9 @@ import pytest
 
 from mprun.metrics.metric_table import MOST_COLUMNS, choose_metrics, table_of_run, table_of_sweep
 from mprun.model.intent.intent_file import digest_of
-from mprun.model.run_summary import MetricValue, Symbol
+from mprun.model.run_summary import ExpectationVerdict, MetricValue, Symbol
 from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic
-from mprun.reports.metrics import find_own
+from mprun.reports.metrics import find_own, list_known
 from mprun.reports.paper import write
 from mprun.safety.cell import MISSING, Number
 from mprun.storage.sweep_directory import SweepDirectory
@@ -104,6 +104,16 @@ def test_markdown_of_a_run() -> None:
     ]
     table = table_of_sweep(CELLS, [], 0.95)
     assert r"| c\|d | 2%   |    5 |" in write(table, "markdown")
+
+
+def test_flows_of_a_group_have_no_rows() -> None:
+    """A table for a paper had each flow of a group, where `mprun show` had the group."""
+    names = ("a.goodput", "b.goodput", "web.goodput", "b.bytes")
+    verdict = ExpectationVerdict("b.goodput", minimum=1.0, maximum=None, equals=None, value=1.0, held=True)
+    summary = PASSED._replace(
+        metrics={name: MetricValue(1.0, "bit/s") for name in names}, groups={"web": ("a", "b")}, expectations=(verdict,)
+    )
+    assert list_known(summary) == ["b.goodput", "web.goodput", "b.bytes"]
 
 
 def test_the_metrics_that_an_experiment_asks_for() -> None:

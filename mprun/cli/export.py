@@ -111,9 +111,9 @@ def command(
 
 def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[str], confidence: float | None) -> str:
     """Return the metrics of a run or a sweep as a table. Raises SpecError for a metric that it does not have."""
-    from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics, table_of_run, table_of_sweep
+    from mprun.metrics.metric_table import check_metrics, table_of_run, table_of_sweep
     from mprun.metrics.statistics import CONFIDENCE
-    from mprun.reports.metrics import choose_main, find_own, list_known
+    from mprun.reports.metrics import choose_main, find_own, list_known, metrics_of_sweep
     from mprun.reports.paper import write
     from mprun.sweeps.sweep_summary import read_summary
 
@@ -125,8 +125,7 @@ def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[st
         return write(table_of_run(of_run, chosen), form)
     operand.tell_incomplete(found)
     cells = read_summary(found).cells
-    chosen = check_metrics(metrics, list_metrics(cells)) or choose_metrics(cells, found.record.show, find_own(found, cells))
-    return write(table_of_sweep(cells, chosen, confidence or CONFIDENCE), form)
+    return write(table_of_sweep(cells, metrics_of_sweep(found, cells, metrics), confidence or CONFIDENCE), form)
 
 
 def _write_tables(found: ResultDirectory, kind: str, folder: Path | None) -> Iterator[Path]:

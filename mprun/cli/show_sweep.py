@@ -11,11 +11,11 @@ from mprun.cli import operand, prose
 from mprun.cli.output import mark, show_table
 from mprun.cli.show_run import COLOURS, MARKS
 from mprun.metrics.cells import INCOMPLETE
-from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics, table_of_sweep
+from mprun.metrics.metric_table import table_of_sweep
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.sweep_files import SweepSummary
 from mprun.reports.messages import list_messages
-from mprun.reports.metrics import ExpectationRow, find_own, list_verdicts
+from mprun.reports.metrics import ExpectationRow, list_verdicts, metrics_of_sweep
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import tell_outcome
 
@@ -28,8 +28,7 @@ def show_sweep(
     wanted: metrics to show, named on the command line. Otherwise those that the experiment names are shown.
     """
     cells = summary.cells
-    metrics = check_metrics(wanted, list_metrics(cells)) or choose_metrics(cells, sweep.record.show, find_own(sweep, cells))
-    table = table_of_sweep(cells, metrics, confidence)
+    table = table_of_sweep(cells, metrics_of_sweep(sweep, cells, wanted), confidence)
     click.echo()
     show_table([table.head, *([str(cell) for cell in row] for row in table.rows)], table.names, table.names + 1)
     click.echo()

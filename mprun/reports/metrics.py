@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from mprun.errors import MprunError
+from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.metric import OF_FLOWS, OF_PATH, find_metric
@@ -116,6 +117,11 @@ def _find_sources(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Iterat
         if not seen.issuperset(cell.metrics):
             seen.update(cell.metrics)
             yield from (kept.run for kept in islice(sweep.runs((n,)), 1))
+
+
+def metrics_of_sweep(sweep: SweepDirectory, cells: Sequence[CellSummary], asked: Sequence[str] = ()) -> list[str]:
+    """Return the metrics of a sweep's table. asked: those that a command line names; SpecError if one is not known."""
+    return check_metrics(asked, list_metrics(cells)) or choose_metrics(cells, sweep.record.show, find_own(sweep, cells))
 
 
 # The metrics that tell most of a run, the most telling first. A name may have further parts, as in `share.path0`.

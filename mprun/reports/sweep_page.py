@@ -11,13 +11,13 @@ from typing import Any
 
 from mprun.inputs.loading import load
 from mprun.metrics.cells import INCOMPLETE, column_of
-from mprun.metrics.metric_table import choose_metrics, table_of_sweep
+from mprun.metrics.metric_table import table_of_sweep
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.sweep_files import CellRepeat, CellSummary, SweepRecord, SweepSummary
 from mprun.reports.figure import Chart
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
 from mprun.reports.messages import list_messages
-from mprun.reports.metrics import find_own, list_verdicts
+from mprun.reports.metrics import list_verdicts, metrics_of_sweep
 from mprun.reports.page import Grid, Page, PageRow, Tile, render
 from mprun.reports.run_page import WORDS, describe
 from mprun.reports.sweep_figures import Study, draw_sweep, lacking
@@ -38,7 +38,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
     cells = summary.cells
     plots = record.plots
     study = replace(gather(sweep, cells), confidence=confidence)
-    leading = choose_metrics(cells, record.show, find_own(sweep, cells))
+    leading = metrics_of_sweep(sweep, cells)
     charts = list(draw_sweep(study, plots, leading[:MOST_FIGURES]))
     gallery = Gallery()
     notes = list(lacking(study, plots))
@@ -67,7 +67,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
 def charts_of(sweep: SweepDirectory) -> list[Chart]:
     """Return the figures of the report, not yet painted. Raises the same errors as `make_sweep_report`."""
     record, cells = sweep.record, read_summary(sweep).cells
-    leading = choose_metrics(cells, record.show, find_own(sweep, cells))
+    leading = metrics_of_sweep(sweep, cells)
     return list(draw_sweep(gather(sweep, cells), record.plots, leading[:MOST_FIGURES]))
 
 

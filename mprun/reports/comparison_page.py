@@ -58,7 +58,7 @@ def make_comparison(
     notes = [] if runs else ["A sweep has no figures over time. Name two of its runs for these figures."]
     gallery = Gallery()
     gallery.add_all(charts, progress)
-    rows = list(_rows(pairs, metrics))
+    rows = list(_rows(pairs, metrics, names))
     differing, alike, alone = ([row for kind, row in rows if kind == wanted] for wanted in ("differs", "same", "alone"))
     incomplete = dict.fromkeys(text for pair in pairs for text in pair.operands.incomplete if text)
     page = ComparisonPage(
@@ -128,7 +128,9 @@ def _tiles(pair: SidePair, metrics: Mapping[str, Metric], side: str) -> Iterator
             yield Tile(metric + side, shown, ", ".join(filter(None, [effect.judge(one, metrics), values])))
 
 
-def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[tuple[str, EffectRow]]:
+def _rows(
+    pairs: Sequence[SidePair], metrics: Mapping[str, Metric], names: Sequence[str]
+) -> Iterator[tuple[str, EffectRow]]:
     """Yield each metric of each cell with its kind: differs, same or alone."""
     found: dict[tuple[str, str], dict[int, ComparedMetric]] = {}
     for n, pair in enumerate(pairs):
@@ -140,7 +142,8 @@ def _rows(pairs: Sequence[SidePair], metrics: Mapping[str, Metric]) -> Iterator[
         first = next((one.first for one in own.values() if one.first is not None), None)
         symbol = next(iter(own.values())).symbol
         values = [SideValue(effect.say_value(first, symbol))]
-        values += [SideValue(MISSING) if one is None else effect.value_of(one, metrics) for one in sides]
+        for name, side in zip(names[1:], sides, strict=True):
+            values.append(effect.value_of(side, metrics, (names[0], name)) if side else SideValue(MISSING))
         meaning = metrics[metric].meaning if metric in metrics else ""
         known = [one for one in sides if one is not None and None not in (one.first, one.second)]
         kind = "alone" if not known else "differs" if any(not effect.is_dull(one) for one in known) else "same"

@@ -50,8 +50,8 @@ class SideValue(Frozen):
     note: str = ""
 
 
-def value_of(one: ComparedMetric, metrics: Mapping[str, Metric]) -> SideValue:
-    """Return a metric of the second side in words. metrics: the definitions by name."""
+def value_of(one: ComparedMetric, metrics: Mapping[str, Metric], sides: Sequence[str] = "AB") -> SideValue:
+    """Return a metric of the second side in words. metrics: the definitions by name. sides: their names."""
     measured = say_value(one.second, one.symbol)
     if one.first is None or one.second is None:
         return SideValue(measured)
@@ -61,7 +61,7 @@ def value_of(one: ComparedMetric, metrics: Mapping[str, Metric]) -> SideValue:
         effect, interval = "equal" if _is_equal(one) else say_effect(one), say_interval(one)
     note = ""
     if any(one.left_out):
-        left = " and ".join(f"{count} of {side}" for side, count in zip("AB", one.left_out, strict=True) if count)
+        left = " and ".join(f"{count} of {side}" for side, count in zip(sides, one.left_out, strict=True) if count)
         note = f"({one.counts[0]} pairs; {left} without partner left out)"
     return SideValue(measured, MARKS[one.tendency], effect, interval, judge(one, metrics) or "", note)
 

@@ -371,6 +371,7 @@ def test_a_change_has_the_same_words_on_the_page_and_in_the_terminal() -> None:
     left_out = "(3 pairs; 2 of B without partner left out)"
     value = value_of(paired, METRICS)
     assert (value.sign, value.effect, value.judgement, value.note) == ("▲", "+20.00%", "better", left_out)
+    assert value_of(paired, METRICS, ("tcp", "mptcp")).note == "(3 pairs; 2 of mptcp without partner left out)"
     assert said(paired) == f"10.00 Mbit/s -> 12.00 Mbit/s  +20.00%  {value.interval}  better  {left_out}"
 
 

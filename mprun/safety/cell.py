@@ -42,7 +42,7 @@ class Number:
     """A number as text, with the digits to show.
 
     - half: half of its interval of confidence as text; empty without one.
-    - note: about the runs of which it is.
+    - note: about its runs, such as `2 of 3 runs`; empty without one.
     """
 
     digits: str

@@ -34,7 +34,9 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
     key: of the mapping, or of the list with it. is_of_flow: `repeat` is of a flow, not of the experiment.
     """
     if isinstance(value, str) and key == "expect":
-        return write_bound(value)
+        is_comparison = not {*"<=>≤≥"}.isdisjoint(value)
+        example = '{holds: "cells[cc=bbr].bulk.goodput > cells[cc=cubic].bulk.goodput"}' if is_comparison else None
+        return write_bound(value) or example
     if isinstance(value, str) and _PAIRS.fullmatch(value):
         return write_flow(dict(pair.split("=") for pair in re.split("[ ,]+", value)))
     short = "interval: 10s, times: {count}" if is_of_flow and key == "repeat" else _SHORT.get(key)

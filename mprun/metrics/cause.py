@@ -38,9 +38,11 @@ LEAST_PART = 0.5
 LEAST_SHOWN = 3
 # A size is no limit if it is larger than the size in use by this factor. The window is half of its buffer.
 NO_LIMIT = 4
+# A buffer of the largest size that a file allows has at least this share of it. Others may grow.
+LEAST_GROWN = 0.8
 # A queue below this share of the BDP lets a flow fall short of the rate.
 SHORT_QUEUE = 0.5
-# So few packets that are sent again do not hold a flow back.
+# So few packets that are sent again end slow start early, but fill no buffer or window.
 FEW_RESENT = 5
 # A window that grows by less than this share in a third of a flow does not grow.
 GROWN = 0.01
@@ -184,7 +186,8 @@ def _explain_unused(it: Shortfall) -> str | None:
     if all(one.is_backup is None for one in it.fastest):
         return f"it has no subflow on {names}"
     if all(one.is_backup is not False for one in it.fastest) and any(one.is_backup is False for one in it.paths):
-        return f"{names} is a backup, which gets data only after the other paths have failed"
+        what = "is a backup, which gets" if len(it.fastest) == 1 else "are backups, which get"
+        return f"{names} {what} data only after the other paths have failed"
     return None
 
 
@@ -214,7 +217,8 @@ def _explain_queue(it: Shortfall) -> str | None:
     is_best = False
     for used in it.paths:
         # other flows may have lost all packets that a queue dropped
-        if used.is_disturbed or (used.resent is not None and used.resent <= FEW_RESENT):
+        is_harmless = used.resent is not None and used.resent <= (FEW_RESENT if it.shown else 0)
+        if used.is_disturbed or is_harmless:
             continue
         for one in used.there:
             queue, dropped = one.way.queue, it.drops.get((one.link.name, one.direction))
@@ -268,7 +272,7 @@ def _explain_limit(it: Shortfall) -> str | None:
     if limit not in LIMITS:
         return None
     seen = f"in {it.counts[limit]} of {len(it.limits)} samples"
-    room = f"{it.names} had room in its congestion window"
+    room = f"{it.names} had room in {'its congestion window' if len(it.best) == 1 else 'their congestion windows'}"
     waits, flying = (_spell(it.mean(name)) for name in ("unsent_bytes", "flying_bytes"))
     if limit == "scheduler":
         free = "neither a buffer nor the receive window was full"
@@ -312,7 +316,10 @@ def _tell_nothing(it: Shortfall) -> str:
     full = f"the congestion window on {it.names} was full in {it.counts['congestion']} of {len(it.limits)} samples"
     if it.limits and it.best[0].is_disturbed:
         return f"{full}, and losses or reordered packets, which the file asks for there, make it smaller"
-    among = "no cause found among queue, send buffer, receive window, memory and scheduler"
+    examined = ["queue", "send buffer", "receive window", "memory", "scheduler"][: 5 if len(it.paths) > 1 else 4]
+    # sockets of SCTP are not sampled
+    examined = ["queue", "buffers", "timer"] if it.flow.protocol == "sctp" else examined
+    among = f"no cause found among {', '.join(examined[:-1])} and {examined[-1]}"
     dropped = f"queues on its paths dropped {_count_drops(it)} packets"
     return f"{among}: {full}; {dropped}" if it.limits else f"{among}; {dropped}"
 
@@ -357,7 +364,7 @@ def _is_given(it: Shortfall) -> bool:
     if it.shown not in ("buffer", "window"):
         return False
     sizes, most = _limit_sizes(it)
-    return bool(it.own_key) or bool(sizes and sizes[-1] <= most)
+    return bool(it.own_key) or bool(sizes and LEAST_GROWN * sizes[-1] <= most / NO_LIMIT)
 
 
 def _advise(it: Shortfall) -> str:

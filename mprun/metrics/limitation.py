@@ -14,7 +14,7 @@ from typing import Literal
 
 from mprun.model.frozen import Frozen
 
-# A full packet. Less unsent data waits in a subflow for the rest of its packet.
+# A full packet. Less unsent data waits for the rest of its packet.
 PACKET_BYTES = 1500
 # A window counts as full if this share of it is in use, or if no packet fits.
 FULL = 0.95
@@ -97,7 +97,7 @@ def find_limit(sample: Sample, best: Collection[str]) -> Limit | None:
         return "window"
     if not any(one.has_room for one in mine):
         return "congestion"
-    if not state.unsent_bytes:
+    if state.unsent_bytes < PACKET_BYTES:
         return "buffer" if state.flying_bytes and state.is_full else "program"
     # if several windows were announced at the same time, the smallest may be the valid one
     return "unknown" if state.fills(min(windows)) else "scheduler"

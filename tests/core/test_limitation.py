@@ -93,6 +93,7 @@ LEFT = sample(800_000, 100_000, 400_000)
         pytest.param(sample(800_000, 800_000, 0, subflow(flying=15)), "buffer", id="a-quarter-empty"),
         # the rest of a packet waits for more data, not for the window
         pytest.param(sample(800_000, 800_000, 0, subflow(unsent=1_400)), "buffer", id="a-packet-begun"),
+        pytest.param(sample(800_000, 798_600, 1_400), "buffer", id="less-than-a-packet-waits"),
         pytest.param(BEYOND, "window", id="peer-window-full"),
         pytest.param(sample(800_000, 285_000, 400_000, subflow(window=300_000)), "window", id="nearly-full"),
         pytest.param(sample(800_000, 284_000, 400_000, subflow(window=300_000)), "scheduler", id="a-packet-fits"),
@@ -176,6 +177,7 @@ DROPS = {("slow", "forward"): 7, ("fast", "forward"): 7}
         pytest.param([BUSY] * 10, {"paths": (use("fast", 20_000_000, 5), SHORT)}, "the queue of 'fast'", id="best"),
         pytest.param([FULL] * 2, {}, QUEUE, id="few-samples"),
         pytest.param([FULL] * 10, {"wmem": "4096 16384 67108864"}, QUEUE, id="less-than-the-file-allows"),
+        pytest.param([FULL] * 10, {"wmem": "4096 16384 1800000"}, QUEUE, id="twice-the-buffer-in-use"),
         pytest.param([FULL] * 10, {"wmem": "4096 16384 900000"}, "its send buffer", id="buffer-of-the-file"),
         pytest.param([BEYOND] * 10, {"rmem": "1 2 600000"}, "its receive window", id="window-of-the-file"),
         pytest.param(
@@ -200,6 +202,14 @@ def test_a_short_queue_comes_before_what_fills_behind_it(samples: list[Sample], 
 def test_a_queue_that_drops_packets_of_other_flows_is_no_cause(resent: int | None, is_queue: bool) -> None:
     text, _ = explain(0.5, [FULL] * 10, paths=(FAST, replace(SHORT, resent=resent)), drops=DROPS)
     assert text.startswith("the queue of 'slow'") == is_queue
+
+
+@pytest.mark.parametrize(("resent", "is_queue"), [(0, False), (1, True)])
+def test_a_few_drops_end_slow_start_early(resent: int, is_queue: bool) -> None:
+    """No buffer and no window is full, and the congestion window stays small for a long time."""
+    paths = (replace(use("fast", 20_000_000, 5), resent=resent),)
+    text, _ = explain(0.3, [BUSY] * 10, flow=ALONE["flow"], paths=paths, drops=DROPS)
+    assert text.startswith("the queue of 'fast'") == is_queue
 
 
 @pytest.mark.parametrize("resent", [0, 6])

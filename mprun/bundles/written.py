@@ -143,7 +143,10 @@ def _find_given(found: _Given, trees: tuple[FileTree, FileTree]) -> Iterator[str
     given, written = given | {SEED: str(found.seed)}, written | {SEED: str(own.spec.experiment.seed)}
     for name, value in given.items():
         if written.get(name) != value:
-            yield f"{name} is {written.get(name, 'not there')} in inputs/, and was {value} in the run"
+            yield (
+                f"{name} is {written.get(name, 'not there')} in inputs/, and was {value} in the run: "
+                "unless -p or --seed gave this value, the file was changed after the run, and gives other results"
+            )
 
 
 def _spec_of(made: _Made, loaded: Loaded) -> Spec:

@@ -137,7 +137,7 @@ class LateGroup(click.Group):
 
             if isinstance(error, click.NoSuchOption):
                 raise advise_option(error, COMMANDS, ctx.meta[_WORDS]) from None
-            raise advise_usage(error, COMMANDS) from None
+            raise advise_usage(error, COMMANDS, ctx.meta[_WORDS]) from None
         except BrokenPipeError:
             # discard the rest of the output
             _stand_in((1, 2))

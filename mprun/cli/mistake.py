@@ -8,6 +8,7 @@ import difflib
 import importlib
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
@@ -25,6 +26,7 @@ _PROMPT = "`mprun shell -t TOPOLOGY` opens Mininet's prompt, for commands such a
 _ALL = "name the runs, as in `mprun runs rm runs/2*`"
 _REPEAT = "write 'repeat: {runs: 3}' in the experiment, for `mprun sweep`"
 _NEWEST = "`latest` is the newest run, and `mprun runs list` lists all"
+_METRICS = "`mprun show --all` shows all metrics of a run, `mprun export SWEEP --markdown --metric NAME` one of a sweep"
 
 # Options of other tools, the commands that they are meant for, and the way to the same. A command is a name, such as
 # `runs.rm` for one of a group, or an option that the command has; without any, all commands are meant.
@@ -67,7 +69,7 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     (
         "--metric --metrics",
         "show",
-        "`mprun show --all` shows all metrics, and `mprun runs list --columns NAME` one metric of all runs",
+        f"{_METRICS}, and `mprun runs list --columns NAME` one metric of all runs",
     ),
     (
         "--metric --metrics",
@@ -139,6 +141,8 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     for asked, following in zip(words, [*words[1:], "VALUE"], strict=False):
         # click reads `-cc` as the options -c and -c
         name, _, given = asked.lstrip("-").partition("=")
+        if asked == option and following.partition("=")[0] in parameters:
+            return click.UsageError(f"no option '{asked}': write '-p {following}'", context)
         if asked.startswith(option) and name in parameters:
             return click.UsageError(f"no option '{asked}': write '-p {name}={given or following}'", context)
     for asked in dict.fromkeys((option, _SHORT.get(option, option))):
@@ -223,8 +227,11 @@ def _find_key(key: str, command: str | None) -> Iterator[tuple[str, str]]:
             yield place, f"'{write_example(model, key).removesuffix(': ...')}'"
 
 
-def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.UsageError:
-    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is."""
+def advise_usage(error: click.UsageError, commands: Collection[str], words: Sequence[str]) -> click.UsageError:
+    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is.
+
+    words: the command line behind the command.
+    """
     command = error.ctx.command if error.ctx else None
     if (
         isinstance(error, click.BadParameter)
@@ -237,7 +244,9 @@ def advise_usage(error: click.UsageError, commands: Collection[str]) -> click.Us
     is_of_table = isinstance(error, click.BadParameter) and command is not None and command.name == "export"
     if is_of_table and (found := re.search(r"'([^']+\.(?:tex|md))'", error.message)):
         form = "latex" if found[1].endswith("tex") else "markdown"
-        message = f"{error.message.rstrip('.')}; for a table in a file: mprun export --{form} > {found[1]}"
+        kept = [word for word in words if word not in ("--to", found[1], f"--to={found[1]}", f"--{form}")]
+        write = shlex.join(("mprun", "export", *kept, f"--{form}"))
+        message = f"{error.message.rstrip('.')}; for a table in a file: {write} > {found[1]}"
         return click.BadParameter(message, error.ctx, getattr(error, "param", None))
     if isinstance(command, click.Group) and (found := re.match(r"No such command '([^']*)'", error.message)):
         known = [name for name, one in command.commands.items() if not one.hidden]
@@ -283,7 +292,7 @@ def _advise_extra(text: str, command: click.Command, context: click.Context, com
     if "-x" in {name for one in command.params for name in one.opts} and _is_file(first):
         return "a command takes one topology and one experiment: write a command for each other file"
     if command.name == "show" and "." in first:
-        return "`mprun show --all` shows all metrics"
+        return _METRICS
     pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     return f"the command takes {' '.join(pieces) or 'options'} only"
 

@@ -169,7 +169,8 @@ def _tell(parent: Path, name: str, found: FoundT) -> FoundT:
 def need_run(found: ResultDirectory, option: str) -> RunDirectory:
     """Return a run. Raise SpecError for a sweep, which an option of `mprun show` cannot show."""
     if not isinstance(found, RunDirectory):
-        raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs")
+        other = f", or write `mprun export {found.path} --markdown --metric NAME`" if option == "--all" else ""
+        raise SpecError(f"{found.path} is a sweep, and '{option}' shows a run: name one of its runs{other}")
     return found
 
 

@@ -84,6 +84,8 @@ def _show(found: ResultDirectory, confidence: float | None, show_all: bool, as_j
         _show_figures(found)
         show_summary(summary, found, show_all)
         return
+    if show_all:
+        operand.need_run(found, "--all")
     from mprun.sweeps.sweep_summary import read_summary
 
     of_sweep = read_summary(found)

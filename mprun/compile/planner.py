@@ -17,7 +17,7 @@ from mprun.compile.sharing import share_processes
 from mprun.compile.variation import is_wire_varied, vary_starts
 from mprun.compile.wire import WIRES, link_commands, shaping_commands, start_commands
 from mprun.errors import MachineError
-from mprun.model.capabilities import KERNEL_WIDE, REFERENCE, Capabilities
+from mprun.model.capabilities import KERNEL_WIDE, NO_COMPUTING, REFERENCE, Capabilities
 from mprun.model.intent import AddressedFlow, FlowEnds, FlowPath, Intent
 from mprun.model.intent.failure import WATCH_EVERY_NS, find_watches
 from mprun.model.intent.intent_file import CODEC
@@ -158,7 +158,7 @@ def _samples(spec: Spec, capabilities: Capabilities) -> dict[str, int]:
 def sampling_warnings(spec: Spec, capabilities: Capabilities) -> Iterator[str]:
     """Yield a warning for each series that the file asks for and that cannot be sampled."""
     if OF_REAL_TIME in spec.experiment.samples and capabilities.is_simulated:
-        yield "sample.cpu: in simulated time computing takes no time, so there is nothing to sample"
+        yield f"sample.cpu: has nothing to sample: {NO_COMPUTING}"
 
 
 def queue_warnings(spec: Spec, network: Network) -> Iterator[str]:

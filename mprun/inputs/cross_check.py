@@ -113,7 +113,10 @@ def check_routes(topology: spec.TopologySpec, flows: Sequence[spec.Flow], notes:
 
 
 def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
-    """Record problems of expectations on flows, paths and metrics that the run will not have."""
+    """Record problems of expectations on flows, paths and metrics that the run will not have.
+
+    Warn of such metrics in the table of a sweep, as other cells may have them.
+    """
     experiment = known_paths.experiment
     # of two flows with one name, the first keeps it
     flows = {name: flow for flow in reversed(experiment.traffic) for name in flow.names}
@@ -123,43 +126,50 @@ def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
     owned = OwnedMetrics(experiment.traffic)
     by_flow = {name: [path.name for path in known_paths.of(flow)] for name, flow in flows.items()}
     paths = list(dict.fromkeys(path.name for found in known_paths.named.values() for path in found))
-    for n, expected in enumerate(experiment.expectations):
-        where = ("expect", n, "metric")
-        name, _, what = expected.metric.partition(".")
-        found = metric.find_owned(expected.metric, owned)
+
+    def explain(whole: str) -> str | None:
+        """Return why the run will not have a metric."""
+        name, _, what = whole.partition(".")
+        found = metric.find_owned(whole, owned)
         if found is None:
-            continue
+            return None
         asked, path = found
         if name in flows:
             flow = flows[name]
             if what in metric.OF_FLOWS and "cpu" not in experiment.samples:
-                notes.refuse(where, "is not measured: write 'sample: {cpu: 100ms}'")
-            elif asked.protocols and flow.protocol not in asked.protocols:
+                return "is not measured: write 'sample: {cpu: 100ms}', and run with --engine real"
+            if asked.protocols and flow.protocol not in asked.protocols:
                 noun = what.removesuffix(f".{path}")
                 hint = f": write 'protocol: {asked.protocols[0]}'" if len(asked.protocols) == 1 else ""
                 if flow.protocol == "sctp" and noun in tool_of(replace(flow, tool="sctp")).METRICS:
                     hint += ", or 'tool: sctp'" if hint else ": write 'tool: sctp'"
                 if noun == "loss" and "retransmits" in owned.offered(name):
                     hint = f": write '{name}.retransmits', the segments that were sent again, or 'protocol: udp'"
-                notes.refuse(where, f"flow '{name}' is {flow.protocol} and has no {noun}{hint}")
-            elif what.endswith(".back") and not flow.options.get("bidirectional"):
-                notes.refuse(where, f"flow '{name}' sends in one direction: write 'bidirectional: true' in it")
-            elif path is not None and path not in by_flow[name] and is_sound:
-                hint = name_nearest(path, by_flow[name], "paths")
-                notes.refuse(where, f"flow '{name}' has no path '{path}'{hint}")
+                return f"flow '{name}' is {flow.protocol} and has no {noun}{hint}"
+            if what.endswith(".back") and not flow.options.get("bidirectional"):
+                return f"flow '{name}' sends in one direction: write 'bidirectional: true' in it"
+            if path is not None and path not in by_flow[name] and is_sound:
+                return f"flow '{name}' has no path '{path}'{name_nearest(path, by_flow[name], 'paths')}"
         elif name == metric.TOTAL:
             if sum("goodput" in owned[name] for name, flow in flows.items() if not flow.background) < 2:
-                notes.refuse(where, "fewer than two flows have a goodput and are not in the background: name the flow")
+                return "fewer than two flows have a goodput and are not in the background: name the flow"
         elif name in owned:
             flow = next(flow for flow in experiment.traffic if flow.group == name)
             if asked.protocols and flow.protocol not in asked.protocols:
-                notes.refuse(where, f"the flows of '{name}' are {flow.protocol} and have no {what}")
+                return f"the flows of '{name}' are {flow.protocol} and have no {what}"
         elif name not in paths and is_sound:
             hint = name_nearest(name, [*owned, *paths], "flows and paths")
-            problem = f"no flow or path '{name}'{hint}" if experiment.traffic else "is not measured without 'traffic'"
-            notes.refuse(where, problem)
+            return f"no flow or path '{name}'{hint}" if experiment.traffic else "is not measured without 'traffic'"
         elif name in paths and experiment.probe_pings == 0:
-            notes.refuse(where, "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'")
+            return "is not measured, as 'probe: {pings: 0}' says: probe with 'pings: 3'"
+        return None
+
+    for n, expected in enumerate(experiment.expectations):
+        if message := explain(expected.metric):
+            notes.refuse(("expect", n, "metric"), message)
+    for n, shown in enumerate(experiment.show):
+        if message := explain(shown):
+            notes.warn(("show", n), message)
     for n, flow in enumerate(experiment.traffic):
         for own in (flow.name, flow.group):
             if own not in paths:

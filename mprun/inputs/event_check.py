@@ -156,7 +156,10 @@ def check_traces(known_paths: FlowPaths, events: Sequence[ReadEvent], document: 
 
 
 def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
-    """Warn of keys of events that have no effect, and of queues that do not follow a rate."""
+    """Warn of keys of events that have no effect, and of queues that do not follow the rate of an event.
+
+    `check_queues` has those that do not follow a trace.
+    """
     links = {link.name: link for link in topology.links}
     for n, entry in enumerate(event.entry for event in events):
         if "step" in entry.model_fields_set and entry.over is None:
@@ -178,12 +181,56 @@ def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], docum
 
 def _explain_queue(link: spec.LinkSpec, queue: spec.Queue, before: spec.Direction, after: spec.Direction) -> str:
     """Return the warning that the rate of a link changes, and its queue of some time does not follow."""
-    frame_bytes = link.mtu + spec.HEADER_BYTES
     old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
-    held, wanted = (max(frame_bytes, math.ceil(queue.amount * rate / 8e9)) for rate in (old, new))
-    size = f"{wanted}bytes" if queue.counts_bytes else f"{math.ceil(wanted / frame_bytes)}packets"
+    held = _hold(link, queue, old)
     return (
         f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at {RATE.render(old)} "
         f"and {held * 8e3 / new:.4g}ms at {RATE.render(new)}: write its size at the new rate too, as in "
-        f"'queue: {size}'"
+        f"'{_write_size(link, queue, new)}'"
     )
+
+
+def _plays_rates(event: ReadEvent) -> bool:
+    """Return whether an event is a trace or a schedule with rates."""
+    is_rate_trace = event.period_ns is not None and not event.entry.is_scheduled_trace
+    return is_rate_trace or any(row.set is not None and row.set.rate is not None for row in event.rows)
+
+
+def _hold(link: spec.LinkSpec, queue: spec.Queue, rate: int) -> int:
+    """Return the bytes that a queue of some time holds at a rate."""
+    return max(link.mtu + spec.HEADER_BYTES, math.ceil(queue.amount * rate / 8e9))
+
+
+def _write_size(link: spec.LinkSpec, queue: spec.Queue, rate: int) -> str:
+    """Return the key of a queue of some time at a rate, in the unit that its discipline counts."""
+    held = _hold(link, queue, rate)
+    packets = math.ceil(held / (link.mtu + spec.HEADER_BYTES))
+    return f"queue: {held}bytes" if queue.counts_bytes else f"queue: {packets}packets"
+
+
+def check_queues(
+    topology: spec.TopologySpec, events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document
+) -> None:
+    """Warn once of each link whose queue is a time, which a trace or a schedule does not keep during the run."""
+    end_ns = find_end(traffic) or math.inf
+    for link in () if document.tree.is_resolved else topology.links:
+        played = [(n, one) for n, one in enumerate(events) if one.entry.link == link.name and _plays_rates(one)]
+        made = [one for one in topology.changes if isinstance(one, LinkChange) and one.link == link.name]
+        for way in ("forward", "reverse"):
+            before: spec.Direction = getattr(link, way)
+            queue, old = before.queue, before.rate_bit_per_s
+            later: list[spec.Direction] = [getattr(one, way) for one in made if one.at_ns < end_ns]
+            # at the least rate of a trace, no packet passes
+            rates = [one.rate_bit_per_s or 0 for one in later if one.queue == queue]
+            rates = [rate for rate in rates if rate > LEAST_LINK_RATE and rate != old]
+            if not (played and rates and old and queue is not None and queue.unit == "time"):
+                continue
+            held, (n, event) = _hold(link, queue, old), played[0]
+            least, most = (f"{held * 8e3 / rate:.4g}ms at {RATE.render(rate)}" for rate in (max(rates), min(rates)))
+            held_for = least if least == most else f"{least} to {most}"
+            document.warn(
+                ("events", n, "schedule" if event.entry.trace is None else "trace"),
+                f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at "
+                f"{RATE.render(old)}: it holds {held_for}; write '{_write_size(link, queue, old)}' if that is meant",
+            )
+            break

@@ -39,6 +39,7 @@ from mprun.model.problem import InputError, InputProblem, ValuePath
 from mprun.model.scalar import Scalar, spell_scalar, spell_values
 from mprun.model.search_space import Search
 from mprun.model.spec import ExperimentSpec, Spec, TopologySpec
+from mprun.statements.expression import parse as parse_statement
 
 # The experiment for a topology without an experiment: no traffic.
 EMPTY = ExperimentSpec("", "", {}, (), (), (), probe_pings=0, seed=DEFAULT_SEED)
@@ -215,8 +216,12 @@ def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
     """
     experiment = cells[0].spec.experiment
     until = experiment.repeat.until
-    asked = [*(one.metric for one in experiment.expectations), *experiment.show, *experiment.across]
+    asked = [*(one.metric for one in experiment.expectations), *experiment.show]
     asked += [*(plot.metric or "" for plot in experiment.plots), until.metric if until else ""]
+    owners = {name.partition(".")[0] for name in asked}
+    # the conditions of `cells[...]` name an axis and no metric
+    references = chain.from_iterable(parse_statement(text).references() for text in experiment.across)
+    owners |= {segment.name for reference in references for segment in reference.segments}
     links = {link.name for link in cells[0].spec.topology.links}
     axes = {name: name.partition(".")[0] for name in dict(cells[0].values) if "." in name}
     aside = {name: link for name, link in axes.items() if link in links}
@@ -225,10 +230,7 @@ def _find_axes_aside(cells: Sequence[Loaded]) -> Iterator[InputProblem]:
         if not aside or not flows or any(flow.tool == "exec" for flow in flows):
             return
         paths = FlowPaths(Ways(cell.spec.topology), cell.spec.experiment)
-        names = {path.name for named in paths.named.values() for path in named}
-        if any(f"{name}." in text for name in names for text in asked):
-            return
-        crossed = frozenset[str]().union(*(links for _, links in paths.used_links))
+        crossed = paths.find_joining_links(owners).union(*(links for _, links in paths.used_links))
         aside = {name: link for name, link in aside.items() if link not in crossed}
     for name, link in aside.items():
         message = f"changes '{link}', which no flow crosses: remove it, or write 'protocol: mptcp' for a flow"
@@ -353,6 +355,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
             cross_check.check_proxies(paths, first, last)
             event_check.check_traces(paths, network.events, first)
             event_check.check_pauses(paths, network.events, first)
+            event_check.check_queues(network.spec, network.events, action.traffic, first)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)

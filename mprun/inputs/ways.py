@@ -8,7 +8,7 @@ links, as switches do. If several ways are equal, all of them count, because a h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 
 from mprun.model.frozen import Frozen
@@ -200,11 +200,15 @@ class FlowPaths(Frozen):
         """Each flow with the names of the links that its packets may cross."""
         return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in self.crossings]
 
-    def find_joining_links(self) -> frozenset[str]:
-        """Return the names of the links on all paths between the hosts of flows, over whatever protocol."""
+    def find_joining_links(self, names: Container[str] | None = None) -> frozenset[str]:
+        """Return the names of the links on all paths between the hosts of flows, over whatever protocol.
+
+        names: those of the paths that count. None: all.
+        """
         return frozenset(
             link
             for (source, destination), paths in self.named.items()
             for path in paths
+            if names is None or path.name in names
             for link, _, _ in self.ways.between((source, path.first_link), (destination, path.last_link), path.family)
         )

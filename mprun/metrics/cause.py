@@ -101,6 +101,7 @@ class Shortfall(Frozen):
     - is_unusual: headers, handshake and slow start explain less than what is missing.
     - drops: the packets that the queue of each direction of a link dropped.
     - limits: the limit that each sample shows, with the state of its connection. Sockets of SCTP are not sampled.
+    - sharing: the paths that share the flow's buffers, if they are more than `paths`.
     """
 
     flow: AddressedFlow
@@ -114,6 +115,7 @@ class Shortfall(Frozen):
     is_unusual: bool = True
     drops: Mapping[tuple[str, str], int] = field(default_factory=dict)
     limits: Sequence[tuple[Limit, ConnectionState]] = ()
+    sharing: Sequence[UsedPath] = ()
 
     @property
     def hosts(self) -> tuple[str, str]:
@@ -400,9 +402,11 @@ def _compare(it: Shortfall) -> str:
 
 
 def _enlarge(it: Shortfall) -> str:
-    """Return the lines that give the buffers of a flow over one path the size of two BDPs."""
+    """Return the lines that give the buffers of a flow the size of two BDPs of all its paths at the longest delay."""
     flow, fields, (sender, receiver) = it.flow, tool_of(it.flow).Entry.model_fields, it.hosts
-    least_bytes = math.ceil(2 * it.best[0].bdp_bytes)
+    paths = it.sharing or it.paths
+    longest_ns = max(one.path.rtt_ns for one in paths)
+    least_bytes = math.ceil(2 * sum(one.rate for one in paths) * longest_ns / 8e9)
     least = SIZE.render(least_bytes)
     core = "net.core.wmem_max and net.core.rmem_max of both hosts"
     if flow.tool == "netperfmeter" and flow.protocol == "sctp":
@@ -413,7 +417,9 @@ def _enlarge(it: Shortfall) -> str:
         )
     if "send_buffer_bytes" in fields:
         allow = f", and allow them by {core}" if flow.tool == "netperfmeter" else ""
-        return f"give '{flow.name}' 'send_buffer: {least}' and 'receive_buffer: {least}'{allow}"
+        # a slow path fills a shared buffer
+        split = ", with 'buffer_splitting: both'" if len(paths) > 1 else ""
+        return f"give '{flow.name}' 'send_buffer: {least}' and 'receive_buffer: {least}'{split}{allow}"
     if "window_bytes" in flow.options or flow.protocol == "sctp":
         return f"give '{flow.name}' 'window: {least}', and allow it by {core}"
     return (

@@ -19,6 +19,7 @@ from mprun.metrics.readings import Readings
 from mprun.metrics.subflow import MPTCP_OPENED
 from mprun.metrics.trace_event_tables import warn_of_lost_events
 from mprun.model.agent_report import AgentReport, MachineLoad
+from mprun.model.capabilities import NO_COMPUTING
 from mprun.model.intent import Intent
 from mprun.model.network import Link
 from mprun.model.path import used_paths
@@ -26,6 +27,7 @@ from mprun.model.span import find_spans
 from mprun.model.spec import LinkChange, Mptcp
 from mprun.model.units import TIME
 from mprun.safety.text import name_some
+from mprun.workloads.own_result import own_metrics
 from mprun.workloads.tool import Result
 
 # Above these values, a run in real time gets a warning. A timer that is 10 ms late delays what a link sends in this
@@ -67,10 +69,14 @@ def find_doubts(evidence: Evidence, results: Mapping[str, Result]) -> Readings:
             ),
             *warn_of_ways(intent),
             *_warn_of_idle_settings(evidence),
+            *_warn_of_missing_sctp(evidence),
             *_warn_of_counters(agent),
             *warn_of_lost_events(observation.trace),
         ),
-        notes=(*_tell_idle_changes(intent), *(() if evidence.is_simulated else tell_real_links(intent))),
+        notes=(
+            *_tell_idle_changes(intent),
+            *(_tell_no_computing(intent, results) if evidence.is_simulated else tell_real_links(intent)),
+        ),
     )
 
 
@@ -89,6 +95,18 @@ def _warn_of_idle_settings(evidence: Evidence) -> Iterator[str]:
         yield f"{flow.name}: {told}: write 'protocol: mptcp'"
 
 
+def _warn_of_missing_sctp(evidence: Evidence) -> Iterator[str]:
+    """Warn of a command over SCTP whose hosts had no SCTP packet. The experiment kernel counts all of them."""
+    counters = evidence.agent.counters
+    for flow in evidence.intent.traffic:
+        counted = [name for host in (flow.source, flow.destination) for name in counters.get(host, {})]
+        is_asked = (flow.tool, flow.protocol) == ("exec", "sctp") and evidence.is_simulated and evidence.agent.complete
+        if is_asked and not any(name.startswith("Sctp") for name in counted):
+            used = "tcp" if "TcpActiveOpens" in counted else "udp"
+            told = f"its programs sent no SCTP packet: write 'protocol: {used}', if they use {used.upper()}"
+            yield f"{flow.name}: {told}, or open their sockets with IPPROTO_SCTP"
+
+
 def _tell_idle_changes(intent: Intent) -> Iterator[str]:
     """Yield the links that change and that no flow crosses."""
     flows = [(one.name, used_paths(one.protocol, one.paths)) for one in intent.traffic]
@@ -99,6 +117,15 @@ def _tell_idle_changes(intent: Intent) -> Iterator[str]:
     if idle and flows and is_known:
         over = name_some([f"{name} is over {path.name}" for name, paths in flows for path in paths], MOST_NAMES)
         yield f"events change {name_some([*idle], MOST_NAMES)}, which no flow crosses: {over}"
+
+
+def _tell_no_computing(intent: Intent, results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the times of 0 that own programs measured, probably those of a computation."""
+    for flow in intent.traffic:
+        values = results[flow.name].values if flow.name in results else {}
+        for name, own in own_metrics(flow).items():
+            if own.unit == "time" and values.get(name) == 0:
+                yield f"{flow.name}.{name} is 0: {NO_COMPUTING}"
 
 
 def _doubt_machine(load: MachineLoad | None) -> Iterator[str]:

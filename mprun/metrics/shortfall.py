@@ -116,7 +116,8 @@ def _compare_third(
     if any(path.ways > 1 or path.middleboxes or touched & {*path.links} for path in paths):
         return None
     is_forward = not options.get("reverse")
-    used = max(_find_paths(flow, paths, is_forward, one, evidence), key=lambda path: path.rate, default=None)
+    sharing = _find_paths(flow, paths, is_forward, one, evidence)
+    used = max(sharing, key=lambda path: path.rate, default=None)
     begin_ns = min(one.begin_ns for one in mine)
     end_ns = min(max(one.end_ns for one in mine), begin_ns + (flow.duration_ns or math.inf))
     third_ns = (end_ns - begin_ns) / 3
@@ -126,7 +127,8 @@ def _compare_third(
     rounds = math.log(max(1.0, used.bdp_bytes / FIRST_BYTES), GROWTH)
     got = rate_of(mine, late_ns, end_ns)
     told = f"{flow.name}: {got / 1e6:.3g} of {used.rate / 1e6:.4g} Mbit/s on {used.path.name} in its last third"
-    found = Shortfall(flow, told, is_forward, [used], got / used.rate, (late_ns, end_ns), result, evidence)
+    span_ns = late_ns, end_ns
+    found = Shortfall(flow, told, is_forward, [used], got / used.rate, span_ns, result, evidence, sharing=sharing)
     least = GOOD * used.rate * (found.mtu - MOST_HEADERS_BYTES) / (found.mtu + MOST_HEADERS_BYTES)
     if begin_ns + rounds * used.path.rtt_ns > late_ns or got + _rate_of_others(found, results, evidence) >= least:
         return None

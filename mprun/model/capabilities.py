@@ -24,6 +24,8 @@ KERNEL_WIDE = tuple(
 )
 # A bucket of exactly one frame makes the experiment kernel's tbf send bit by bit (kernel/src/mprun_line.c).
 SIMULATED_SLACK_NS = 0
+# The reason why simulated time measures no CPU time.
+NO_COMPUTING = "in simulated time computing takes no time, and --engine real measures it"
 
 
 class SchedulerChoice(Frozen):

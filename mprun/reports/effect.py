@@ -224,6 +224,9 @@ def say_interval(one: ComparedMetric) -> str:
         return f"[{low:+.2%}, {high:+.2%}]" if high > low else ""
     if one.difference is None:
         return ""
+    if one.symbol == "share":
+        low, high = (end * 100 for end in (one.difference.interval.low, one.difference.interval.high))
+        return f"difference [{low:+.1f}, {high:+.1f}] points"
     ends = (format_measured(end, one.symbol) for end in (one.difference.interval.low, one.difference.interval.high))
     return f"difference [{', '.join(ends)}]"
 

@@ -55,10 +55,11 @@ def find_run(parent: Path, name: str) -> RunDirectory:
         few = f"{above} has {', '.join(there)}" if 0 < len(there) < FEW else "no file or directory has this path"
         hint = f"did you mean '{above / near}'?" if near else few
         raise SpecError(f"no run '{name}' here or in {parent}; {hint}")
-    if Path(f"{name}.zip").is_file():
-        raise SpecError(f"no run '{name}' here or in {parent}: did you mean '{name}.zip'?")
+    for bundle in (f"{name}.zip", f"{Path(name).stem}.zip"):
+        if Path(bundle).is_file():
+            raise SpecError(f"no run '{name}' here or in {parent}: did you mean '{bundle}'?")
     if runs := list_runs(parent):
-        links = [LATEST] if (parent / LATEST).exists() else []
+        links = [link for link in (LATEST, sweep_directory.LATEST) if (parent / link).exists()]
         near = find_nearest(name, [*links, *(run.name for run in runs)])
         advice = f"did you mean '{near}'?" if near else "`mprun runs list` lists the runs"
         if name == LATEST:

@@ -358,6 +358,51 @@ def test_settings_of_mptcp_that_a_command_does_not_use_are_told(
 
 
 @pytest.mark.parametrize(
+    ("counted", "is_simulated", "told"),
+    [
+        ({"TcpActiveOpens": 1}, True, "write 'protocol: tcp', if they use TCP"),
+        ({"UdpInDatagrams": 1}, True, "write 'protocol: udp', if they use UDP"),
+        ({"SctpInSCTPPacks": 1}, True, None),
+        # a program of its own transport needs no SCTP of the machine's kernel
+        ({"TcpActiveOpens": 1}, False, None),
+    ],
+)
+def test_a_command_over_sctp_without_an_sctp_packet_is_told(
+    counted: dict[str, int], is_simulated: bool, told: str | None
+) -> None:
+    """A program over TCP passed as one over SCTP."""
+    one = flow(tool="exec", protocol="sctp")
+    record = agent(
+        processes={one.name: Ended(0, False, "flow", (one.name,), 0, 1)},
+        counters={one.source: counted, one.destination: {}},
+        zero_ns=0,
+    )
+    evidence = Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda *_: "")
+    found = [text for text in measure(replace(evidence, is_simulated=is_simulated)).summary.warnings if "SCTP" in text]
+    assert [text.partition("packet: ")[2].partition(", or open")[0] for text in found] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("printed", "unit", "is_simulated", "notes"),
+    [
+        ("cpu: 0.000 ms", "ms", True, ["flow.cpu is 0: in simulated time computing takes no time"]),
+        ("cpu: 0.001 ms", "ms", True, []),
+        ("cpu: 0 ms", "count", True, []),
+        ("cpu: 0 ms", "ms", False, []),
+    ],
+)
+def test_a_time_of_0_of_an_own_program_is_told(printed: str, unit: str, is_simulated: bool, notes: list[str]) -> None:
+    """The CPU time of a computation was 0 without a word."""
+    own = {"name": "cpu", "regex": "cpu: ([0-9.]+)", "unit": unit, "take": "last", "of": "command"}
+    one = flow(tool="exec", options={"metrics": (own,)})
+    record = agent(processes={one.name: Ended(0, False, "flow", (one.name,), 0, 1)}, zero_ns=0)
+    evidence = Evidence(replace(INTENT, traffic=(one,)), record, Observation(), lambda *_: printed)
+    found = measure(replace(evidence, is_simulated=is_simulated)).summary.notes
+    expected = [note.replace("flow", one.name, 1) for note in notes]
+    assert [text.partition(", and")[0] for text in found if ".cpu" in text] == expected
+
+
+@pytest.mark.parametrize(
     "printed", ["begin\n  0  0 --:--:--\r100  0 --:--:--\rno such host\r\n", "begin\nno such host\r"]
 )
 def test_an_error_has_no_lines_that_a_program_overwrote(printed: str) -> None:

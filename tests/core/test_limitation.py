@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -310,6 +311,18 @@ def test_one_path_needs_no_scheduler() -> None:
     text, is_known = explain(0.5, [LEFT] * 10, **ALONE)
     assert text.startswith("no cause found")
     assert not is_known
+
+
+def test_buffers_of_all_paths_are_advised_for_an_association_over_several() -> None:
+    """The remedy of the fastest path alone left the warning word for word."""
+    flow = intents.flow([FAST.path], tool="sctp", protocol="sctp", options={"cmt": "on"})
+    slow = replace(SLOW_ROUND, rate=10_000_000)
+    given: dict[str, Any] = {"efficiency": 0.1, "samples": [], "flow": flow, "paths": (FAST,)}
+    least = math.ceil(2 * (FAST.rate + slow.rate) * slow.path.rtt_ns / 8e9)
+    text, _ = explain(**given, sharing=(FAST, slow))
+    assert slow.path.rtt_ns > FAST.path.rtt_ns
+    assert f"'receive_buffer: {least}bytes', with 'buffer_splitting: both'" in text
+    assert "splitting" not in explain(**given)[0]
 
 
 TIMER = "its retransmission timer (T3-rtx) expired 3 times in all, although no packet was lost"

@@ -311,7 +311,10 @@ def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, w
         if (meant := _SWITCHED.get(str(value).lower())) in known:
             return f"{name_value(value)} is not known here: did you mean '{meant}'?"
         if path[-1] == "protocol" and value in ("quic", "https") and "quic" not in known:
-            return f"'{value}' is a tool and no transport protocol here: write 'tool: {value}'"
+            tools = get_args(owner.model_fields["tool"].annotation) if owner and "tool" in owner.model_fields else ()
+            transport = f"protocol: {'udp' if value == 'quic' else 'tcp'}"
+            advice = f"{transport}' for a program that speaks it" if "exec" in tools else f"tool: {value}'"
+            return f"'{value}' is a tool and no transport protocol here: write '{advice}"
         if isinstance(value, list) and owner is not None and "tool" in owner.model_fields:
             key, first = _key_of(path), value[0] if value else "..."
             axis = f"'params: {{{key}: {first}}}' and 'matrix: {{{key}: {write_flow(value)}}}' for several runs"

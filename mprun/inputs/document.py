@@ -223,7 +223,8 @@ class Document:
         Warn also of a relative path of a program that is neither attached nor built.
         """
         beside = FilePath(self.position(path)[0]).parent / word
-        first = PurePath(word).parts[:1]
+        first, suffix = PurePath(word).parts[:1], PurePath(word).suffix
+        alike = [one for one in attached if suffix and PurePath(one).suffix == suffix]
         if word.startswith("-") or "\0" in word or len(word) > 1000 or (first and first[0] in attached):
             return
         is_program = path[-1] == 0 and PurePath(word).is_absolute()
@@ -241,6 +242,8 @@ class Document:
                 here = f"./{within}" if is_program and within == attached else within
                 remedy = f"{made} beside this file, write 'files: [{attached}]', and here '{here}'"
             self.warn(path, f"'{word}' is a file that programs of a run do not see: {remedy}")
+        elif path[-2] == "build" and (near := find_nearest(word, alike)):
+            self.warn(path, f"'{word}' is not among 'files': did you mean '{near}'?")
         elif path[-1] == 0 and "/" in word and not (is_built or "{" in word or PurePath(word).is_absolute()):
             self.warn(
                 path, f"'{word}' is not in the folder of a run: write 'files', and 'build' if a compiler makes it"

@@ -6,6 +6,7 @@ Each change says what a link is from a moment on, so that later stages need not 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -463,9 +464,20 @@ def _find_problems(link: LinkSpec, ways: Sequence[Direction]) -> dict[ValuePath,
         if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
             problems[("queue",)] = (
                 f"differs in kind from that of link '{link.name}', and waiting packets would be lost:"
-                " keep its discipline, and what it counts"
+                f" keep its discipline, and what it counts{_convert_size(link, before.queue, after)}"
             )
     return problems
+
+
+def _convert_size(link: LinkSpec, before: Queue | None, after: Direction) -> str:
+    """Return the size of a queue in the unit of the former queue, if the discipline is the same and the size known."""
+    frame_bytes, (discipline, is_bytes) = link.mtu + HEADER_BYTES, _kind(before)
+    size = after.queue or ONE_BDP
+    each = {"packets": frame_bytes, "bytes": 1, "time": (after.rate_bit_per_s or 0) / 8e9}.get(size.unit, 0)
+    packets = math.ceil(size.amount * each / frame_bytes)
+    if not packets or size.discipline != discipline:
+        return ""
+    return f", as in 'queue: {f'{packets * frame_bytes}bytes' if is_bytes else f'{packets}packets'}'"
 
 
 def _kind(queue: Queue | None) -> tuple[str, bool]:

@@ -65,6 +65,7 @@ _USED: Mapping[str, set[str]] = {
 }
 # The name of a sweep's cells in a statement.
 CELLS = "cells"
+_OF_CELLS = re.compile(rf"{CELLS}(\[[^]]*\])?\.")
 
 
 def read_experiment(
@@ -365,6 +366,9 @@ def _metric_of(name: str, owned: OwnedMetrics, path: str = "PATH") -> Metric:
     found = metric.find_metric(metrics, what)
     if found is not None:
         return found[0]
+    if of_cells := _OF_CELLS.match(name):
+        statement = f"in 'expect' the statement 'holds: \"{name} > ...\"'"
+        raise UnknownName(f"names cells: write '{name[of_cells.end() :]}', or {statement}")
     if not what:
         raise UnknownName(f"no metric '{name}': write the flow or path first, as in 'bulk.goodput'")
     if what in metrics:

@@ -48,7 +48,7 @@ def read_search(entry: SearchEntry, metric_of: Callable[[str], Metric], document
     def find(reference: Reference) -> Metric:
         first, _, rest = reference.name.partition(".")
         is_known = is_of_control(reference, entry.control)
-        if not is_known and is_metric(rest) and not is_metric(reference.name):
+        if not is_known and first != "cells" and is_metric(rest) and not is_metric(reference.name):
             raise UnknownName(tell_unknown("control", first, entry.control))
         return metric_of(rest if is_known else reference.name)
 

@@ -25,7 +25,7 @@ from mprun.model.metric import OF_CONNECTIONS, less
 from mprun.model.plan import COMPUTE_S, TIMEOUT_NS, Ready
 from mprun.model.problem import ValuePath
 from mprun.model.spec import Flow
-from mprun.model.units import NS_PER_S
+from mprun.model.units import NS_PER_S, TIME
 from mprun.safety.text import attach
 from mprun.workloads import own_program, tool
 from mprun.workloads.own_result import OF_OUTPUT, read_own
@@ -126,6 +126,10 @@ class Entry(own_program.AttachedEntry):
             for n, word in enumerate(self.command):
                 if word in LOOPBACK:
                     yield ("command", n), f"'{word}' is '{self.source}' itself: write '{{destination}}'"
+        programs = [words[0] for words in (self.command, self.server) if words]
+        if self.build and own_program.makes_a_out(self.build) and "./a.out" not in programs:
+            write = own_program.write_words([self.build[0], "-o", programs[0].removeprefix("./"), *self.build[1:]])
+            yield "build", f"makes 'a.out': write '{write}'"
         if self.server is None and "port" not in self.model_fields_set:
             for n, word in enumerate(self.command):
                 if "{port}" in word:
@@ -200,6 +204,8 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     ports = (flow.port,) if is_followed and flow.port is not None else ()
     own = read_own(flow, outputs)
     error = "; ".join(own.errors)
+    if error and flow.duration_ns is not None:
+        error += f"; 'duration' ended the command after {TIME.render(flow.duration_ns)}"
     if error:
         programs = [one for one in ("command", "server") if any(f"in {OF_OUTPUT} {one}" in told for told in own.errors)]
         error += _tell_printed(flow, outputs, programs)

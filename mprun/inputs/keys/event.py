@@ -104,13 +104,13 @@ class EventEntry(FileModel):
         if self.set is not None and not self.set.model_fields_set:
             yield "set", "sets nothing: write a property, as in '{loss: 100%}'"
         is_address = self.state in ("removed", "added") or self.rebind is not None
+        whose = f"host: {self.host or 'HOST'}, address: {self.address or self.link or 'LINK'}"
         if self.rebind is not None:
             if self.host is None or self.address is None:
-                yield "rebind", "is of an address of a host: write 'host: client, address: path0'"
+                yield "rebind", f"is of an address of a host: write '{whose}'"
             elif self.link is not None:
                 yield "link", "is for changes of a link: remove it, as 'address' names the link"
         elif is_address and (self.host is None or self.address is None):
-            whose = f"host: {self.host or 'HOST'}, address: {self.address or self.link or 'LINK'}"
             yield "state", f"an address is {self.state} of a host: write '{whose}'"
         elif self.host is not None and self.link is not None and self.state is not None:
             yield "host", f"is for addresses, and 'state: {self.state}' for links: remove it"
@@ -145,7 +145,8 @@ class EventEntry(FileModel):
             other = "'for: 2s' without 'until' for a change that ends" if ends else "remove 'until'"
             yield "every", f"is missing: write 'every: 10s' between repetitions, or {other}"
         if self.until is not None and self.until <= self.at:
-            yield "until", "is not after 'at': nothing would happen"
+            end = TIME.render(self.at + self.until)
+            yield "until", f"is a time from the beginning, and not after 'at': write a later one, as in 'until: {end}'"
         if self.over == 0:
             yield "over", "is zero: remove it, or write a longer time"
         if self.trace is None:

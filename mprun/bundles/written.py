@@ -30,6 +30,7 @@ from mprun.storage.sweep_directory import ResultDirectory, SweepDirectory
 from mprun.sweeps.study import make_cells, make_task
 
 SEED = "--seed"
+OTHER_VALUES = "unless -p or --seed gave the values of the run, inputs/ was changed after it, and gives other results"
 # Of topologies and experiments.
 _SUFFIXES = ("", *SUFFIXES, ".py")
 
@@ -84,6 +85,7 @@ def compare_written(source: ResultDirectory) -> WrittenFiles:
     except MprunError as error:
         reason = str(error).partition("\n")[0].replace(f"{folder}/", "inputs/")
         return WrittenFiles(notes=(f"the files in inputs/ were not compared with what ran: {reason}",))
+    notes |= dict.fromkeys((OTHER_VALUES,) if notes else ())
     proven = () if lines or notes else (f"inputs/{path.name}" for path in loaded.sources)
     return WrittenFiles(tuple(lines), tuple(notes), frozenset(proven))
 
@@ -143,10 +145,7 @@ def _find_given(found: _Given, trees: tuple[FileTree, FileTree]) -> Iterator[str
     given, written = given | {SEED: str(found.seed)}, written | {SEED: str(own.spec.experiment.seed)}
     for name, value in given.items():
         if written.get(name) != value:
-            yield (
-                f"{name} is {written.get(name, 'not there')} in inputs/, and was {value} in the run: "
-                "unless -p or --seed gave this value, the file was changed after the run, and gives other results"
-            )
+            yield f"{name} is {written.get(name, 'not there')} in inputs/, and was {value} in the run"
 
 
 def _spec_of(made: _Made, loaded: Loaded) -> Spec:

@@ -21,7 +21,7 @@ from mprun.bundles.pack import digest_of, pack
 from mprun.bundles.reproduction import Original, Reproduction, choose_engine, open_bundle, open_original, reproduce
 from mprun.bundles.reproduction import _record as reproduced_record
 from mprun.bundles.reproduction import _Task as Task
-from mprun.bundles.written import WrittenFiles, compare_written
+from mprun.bundles.written import OTHER_VALUES, WrittenFiles, compare_written
 from mprun.cli.bundle import command
 from mprun.compile import allocate, resolve
 from mprun.errors import RunError, SpecError
@@ -423,7 +423,7 @@ def test_the_written_files_of_a_sweep_are_compared_in_each_run(tmp_path: Path) -
         ("{runs: 2}", "{runs: 2, seed: 4}", "--seed is 4 in inputs/, and was 1 in the run"),
     ):
         file.write_text(text.replace(old, new))
-        assert compare_written(sweep) == WrittenFiles(notes=(note,))
+        assert compare_written(sweep) == WrittenFiles(notes=(note, OTHER_VALUES))
     file.write_text(text.replace("[python3, own.py,", "[python3, own.py, again,"))
     assert compare_written(sweep).lines == ("xp.yaml: +  - again",)
     file.write_text(text.replace("path0.loss", "path0.duplicate"))
@@ -432,7 +432,8 @@ def test_the_written_files_of_a_sweep_are_compared_in_each_run(tmp_path: Path) -
 
 def test_a_parameter_of_the_command_line_is_no_change_of_the_files(tmp_path: Path) -> None:
     sweep = write_own_sweep(tmp_path, bytes="300")
-    assert compare_written(sweep) == WrittenFiles(notes=("bytes is 100 in inputs/, and was 300 in the run",))
+    note = "bytes is 100 in inputs/, and was 300 in the run"
+    assert compare_written(sweep) == WrittenFiles(notes=(note, OTHER_VALUES))
 
 
 def test_consent_is_asked_before_all_runs_are_read(tmp_path: Path) -> None:

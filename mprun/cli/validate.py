@@ -16,6 +16,7 @@ from mprun.cli import options, prose
 from mprun.cli.output import emit
 from mprun.errors import MachineError
 from mprun.model.problem import InputError, InputProblem, render_path
+from mprun.model.scalar import spell_scalar
 
 if TYPE_CHECKING:
     from mprun.inputs.loading import Loaded
@@ -51,7 +52,11 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
     if as_json:
         _print_json(())
     else:
-        click.echo(f"ok: {describe(cells[0].spec)}{f', in {len(cells)} cells' if len(cells) > 1 else ''}")
+        told = f", in {len(cells)} cells" if len(cells) > 1 else ""
+        given = [f"-p {name}={spell_scalar(value)}" for name, value in cells[0].values]
+        if told and cells[0].spec.experiment.search:
+            told += f", of which `mprun search` takes one, as with {' '.join(given)}"
+        click.echo(f"ok: {describe(cells[0].spec)}{told}")
 
 
 def _ask(

@@ -379,7 +379,9 @@ def _metric_of(name: str, owned: OwnedMetrics, path: str = "PATH") -> Metric:
         meant = next((one for one in _MEANT.get(what, ()) if one in offered), find_nearest(what, own_first))
         if meant and offered[meant].by_path:
             meant = f"{owner}.{meant}.{path}"
-        hint = f": did you mean '{meant}'?" if meant else list_names(own_first, "it has")
+        # the virtual engine, the default, does not measure CPU time
+        listed = [one for one in own_first if one not in metric.OF_FLOWS]
+        hint = f": did you mean '{meant}'?" if meant else list_names(listed, "it has")
         raise UnknownName(f"flow '{owner}' has no metric '{what}'{hint}")
     if f"{owner}-1" in owned:
         raise UnknownName(f"flow '{owner}' is repeated: write '{owner}-1.{what}', or give the flow a 'group'")

@@ -389,7 +389,7 @@ def test_small_changes_of_a_share_between_single_runs(first: float, second: floa
 
 
 def test_the_interval_of_a_share_is_in_points() -> None:
-    """It was in percent beside a change in points."""
+    """The interval was in percent, and the change in points."""
     gap = MeanDifference(-0.45, Interval(-0.5, -0.4, 0.95, "welch"), None, True)
     one = ComparedMetric({}, "rpc.share.wifi", "share", 1.0, 0.55, (3, 3), gap, None)
     assert said(one) == "100.0 % -> 55.0 %  -45.0 points  difference [-50.0, -40.0] points"

@@ -18,6 +18,7 @@ import polars
 import pytest
 
 from mprun.cli import operand
+from mprun.cli.show import command as show
 from mprun.cli.show_sweep import show_sweep
 from mprun.errors import Interrupted, RunError, SpecError
 from mprun.inputs.loading import load, load_cells
@@ -358,6 +359,17 @@ def test_a_statement_about_cells_that_a_parameter_leaves_out_is_not_judged(
     assert f"  ? {text}\n" in capsys.readouterr().out
     assert [(one.held, one.is_skipped, one.is_error) for one in checks_of_sweep(summary)][-1] == (True, True, False)
     assert not any("holds" in one.expectation for one in measure_operands(read_operands(sweep, sweep), 0.95).expected)
+
+
+def test_an_option_for_the_metrics_of_a_run_is_not_ignored_for_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = make_cells(tmp_path, TWO_BY_THREE)
+    sweep = sweep_of(tmp_path, cells)
+    conduct(sweep, cells, FakeExecutor(2, by_seed))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match=r"'--all' shows a run: .* `mprun export .* --markdown --metric NAME`"):
+        show.main([str(sweep.path), "--all"], standalone_mode=False)
 
 
 @pytest.mark.parametrize("after", [0, 2, 5])

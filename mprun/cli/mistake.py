@@ -228,10 +228,7 @@ def _find_key(key: str, command: str | None) -> Iterator[tuple[str, str]]:
 
 
 def advise_usage(error: click.UsageError, commands: Collection[str], words: Sequence[str]) -> click.UsageError:
-    """Return the error for an unknown command of a group or an extra argument with advice; any other error as it is.
-
-    words: the command line behind the command.
-    """
+    """Return the error with advice, if any is known. words: the command line behind the command."""
     command = error.ctx.command if error.ctx else None
     if (
         isinstance(error, click.BadParameter)

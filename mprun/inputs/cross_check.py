@@ -113,10 +113,7 @@ def check_routes(topology: spec.TopologySpec, flows: Sequence[spec.Flow], notes:
 
 
 def check_metrics(known_paths: FlowPaths, notes: Notes) -> None:
-    """Record problems of expectations on flows, paths and metrics that the run will not have.
-
-    Warn of such metrics in the table of a sweep, as other cells may have them.
-    """
+    """Record problems of expectations on what the run will not have. Warn of such metrics in a sweep's table."""
     experiment = known_paths.experiment
     # of two flows with one name, the first keeps it
     flows = {name: flow for flow in reversed(experiment.traffic) for name in flow.names}

@@ -462,22 +462,26 @@ def _find_problems(link: LinkSpec, ways: Sequence[Direction]) -> dict[ValuePath,
         if after.rate_bit_per_s and not before.rate_bit_per_s:
             problems[("rate",)] = f"cannot come while packets pass: give link '{link.name}' a rate from the start"
         if after.queue != before.queue and _kind(after.queue) != _kind(before.queue):
+            size = write_size(link, after.queue or ONE_BDP, after.rate_bit_per_s, before.queue)
             problems[("queue",)] = (
                 f"differs in kind from that of link '{link.name}', and waiting packets would be lost:"
-                f" keep its discipline, and what it counts{_convert_size(link, before.queue, after)}"
+                f" keep its discipline, and what it counts{size and f', as in {size!r}'}"
             )
     return problems
 
 
-def _convert_size(link: LinkSpec, before: Queue | None, after: Direction) -> str:
-    """Return the size of a queue in the unit of the former queue, if the discipline is the same and the size known."""
-    frame_bytes, (discipline, is_bytes) = link.mtu + HEADER_BYTES, _kind(before)
-    size = after.queue or ONE_BDP
-    each = {"packets": frame_bytes, "bytes": 1, "time": (after.rate_bit_per_s or 0) / 8e9}.get(size.unit, 0)
-    packets = math.ceil(size.amount * each / frame_bytes)
-    if not packets or size.discipline != discipline:
+def hold(link: LinkSpec, queue: Queue, rate: int | None) -> int:
+    """Return the bytes that a queue holds at a rate; 0 if its size depends on the path."""
+    frame_bytes = link.mtu + HEADER_BYTES
+    each = {"packets": frame_bytes, "bytes": 1, "time": (rate or 0) / 8e9}.get(queue.unit)
+    return (each and max(frame_bytes, math.ceil(queue.amount * each))) or 0
+
+
+def write_size(link: LinkSpec, queue: Queue, rate: int | None, like: Queue | None) -> str:
+    """Return the size of a queue at a rate as a key, in the unit that another queue counts; empty if not known."""
+    if not (held := hold(link, queue, rate)):
         return ""
-    return f", as in 'queue: {f'{packets * frame_bytes}bytes' if is_bytes else f'{packets}packets'}'"
+    return f"queue: {held}bytes" if _kind(like)[1] else f"queue: {math.ceil(held / (link.mtu + HEADER_BYTES))}packets"
 
 
 def _kind(queue: Queue | None) -> tuple[str, bool]:

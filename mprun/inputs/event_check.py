@@ -10,10 +10,11 @@ from operator import itemgetter
 
 from mprun.inputs.cross_check import has_chosen, list_mappings
 from mprun.inputs.document import Document
+from mprun.inputs.event_changes import hold, write_size
 from mprun.inputs.event_entry import ReadEvent
+from mprun.inputs.keys.event import EventEntry
 from mprun.inputs.traffic import expand
 from mprun.inputs.ways import FlowPaths
-from mprun.model import spec
 from mprun.model.grouping import gather
 from mprun.model.problem import InputProblem
 from mprun.model.span import find_end, find_spans
@@ -130,6 +131,10 @@ def check_places(known_paths: FlowPaths, events: Sequence[ReadEvent], experiment
             document.warn(("events", n, key), f"{message}, or remove the event")
 
 
+def _may_set_rate(entry: EventEntry, link: str | None) -> bool:
+    return entry.link == link and bool(entry.trace or entry.schedule or (entry.set and entry.set.rate))
+
+
 def check_traces(known_paths: FlowPaths, events: Sequence[ReadEvent], document: Document) -> None:
     """Warn of traces that end before a flow over their link does, if nothing says what follows.
 
@@ -140,8 +145,8 @@ def check_traces(known_paths: FlowPaths, events: Sequence[ReadEvent], document: 
         return
     spans = find_spans(known_paths.experiment.traffic)
     for n, entry, period_ns in lengths:
-        following = [one.entry for one in events if one.entry.link == entry.link and one.entry.at > entry.at]
-        if not period_ns or any(one.trace or one.schedule or (one.set and one.set.rate) for one in following):
+        following = [one.entry for one in events if one.entry.at > entry.at]
+        if not period_ns or any(_may_set_rate(one, entry.link) for one in following):
             continue
         end_ns = entry.at + period_ns
         ends = [
@@ -155,12 +160,8 @@ def check_traces(known_paths: FlowPaths, events: Sequence[ReadEvent], document: 
             document.warn(("events", n, "trace"), f"{message}, or 'until: {end}' if that is meant")
 
 
-def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], document: Document) -> None:
-    """Warn of keys of events that have no effect, and of queues that do not follow the rate of an event.
-
-    `check_queues` has those that do not follow a trace.
-    """
-    links = {link.name: link for link in topology.links}
+def check_events(events: Sequence[ReadEvent], document: Document) -> None:
+    """Warn of keys of events that have no effect."""
     for n, entry in enumerate(event.entry for event in events):
         if "step" in entry.model_fields_set and entry.over is None:
             document.warn(("events", n, "step"), "has no effect without 'over': write 'over' too, or remove it")
@@ -168,69 +169,25 @@ def check_events(topology: spec.TopologySpec, events: Sequence[ReadEvent], docum
             document.warn(
                 ("events", n, "every"), "repeats nothing before 'until': write a later 'until', or remove both"
             )
-        if entry.set is None or entry.link not in links:
-            continue
-        link = links[entry.link]
-        ways = (link.forward, link.reverse)
-        for before, after in zip(ways, entry.set.over(ways), strict=True):
-            if before.rate_bit_per_s and after.rate_bit_per_s and before.rate_bit_per_s != after.rate_bit_per_s:
-                if before.queue is None or before.queue.unit != "time" or after.queue != before.queue:
-                    continue
-                document.warn(("events", n, "set", "rate"), _explain_queue(link, before.queue, before, after))
 
 
-def _explain_queue(link: spec.LinkSpec, queue: spec.Queue, before: spec.Direction, after: spec.Direction) -> str:
-    """Return the warning that the rate of a link changes, and its queue of some time does not follow."""
-    old, new = before.rate_bit_per_s or 1, after.rate_bit_per_s or 1
-    held = _hold(link, queue, old)
-    return (
-        f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at {RATE.render(old)} "
-        f"and {held * 8e3 / new:.4g}ms at {RATE.render(new)}: write its size at the new rate too, as in "
-        f"'{_write_size(link, queue, new)}'"
-    )
-
-
-def _plays_rates(event: ReadEvent) -> bool:
-    """Return whether an event is a trace or a schedule with rates."""
-    is_rate_trace = event.period_ns is not None and not event.entry.is_scheduled_trace
-    return is_rate_trace or any(row.set is not None and row.set.rate is not None for row in event.rows)
-
-
-def _hold(link: spec.LinkSpec, queue: spec.Queue, rate: int) -> int:
-    """Return the bytes that a queue of some time holds at a rate."""
-    return max(link.mtu + spec.HEADER_BYTES, math.ceil(queue.amount * rate / 8e9))
-
-
-def _write_size(link: spec.LinkSpec, queue: spec.Queue, rate: int) -> str:
-    """Return the key of a queue of some time at a rate, in the unit that its discipline counts."""
-    held = _hold(link, queue, rate)
-    packets = math.ceil(held / (link.mtu + spec.HEADER_BYTES))
-    return f"queue: {held}bytes" if queue.counts_bytes else f"queue: {packets}packets"
-
-
-def check_queues(
-    topology: spec.TopologySpec, events: Sequence[ReadEvent], traffic: Sequence[Flow], document: Document
-) -> None:
-    """Warn once of each link whose queue is a time, which a trace or a schedule does not keep during the run."""
-    end_ns = find_end(traffic) or math.inf
-    for link in () if document.tree.is_resolved else topology.links:
-        played = [(n, one) for n, one in enumerate(events) if one.entry.link == link.name and _plays_rates(one)]
-        made = [one for one in topology.changes if isinstance(one, LinkChange) and one.link == link.name]
-        for way in ("forward", "reverse"):
-            before: spec.Direction = getattr(link, way)
-            queue, old = before.queue, before.rate_bit_per_s
-            later: list[spec.Direction] = [getattr(one, way) for one in made if one.at_ns < end_ns]
-            # at the least rate of a trace, no packet passes
-            rates = [one.rate_bit_per_s or 0 for one in later if one.queue == queue]
-            rates = [rate for rate in rates if rate > LEAST_LINK_RATE and rate != old]
-            if not (played and rates and old and queue is not None and queue.unit == "time"):
+def check_queues(paths: FlowPaths, events: Sequence[ReadEvent], document: Document) -> None:
+    """Warn once of each link whose queue is a time that does not follow a rate of events, traces or schedules."""
+    end_ns = find_end(paths.experiment.traffic) or math.inf
+    made = [one for one in paths.topology.changes if isinstance(one, LinkChange) and one.at_ns < end_ns]
+    for link in () if document.tree.is_resolved else paths.topology.links:
+        later = [(one.forward, one.reverse) for one in made if one.link == link.name]
+        for before, after in zip((link.forward, link.reverse), zip(*later, strict=True), strict=False):
+            queue, old = before.queue, before.rate_bit_per_s or 0
+            # at the least rate, which stands for 0 in a trace, no packet passes
+            rates = {one.rate_bit_per_s or 0 for one in after if one.queue == queue} - {0, LEAST_LINK_RATE, old}
+            if not rates or queue is None or queue.unit != "time":
                 continue
-            held, (n, event) = _hold(link, queue, old), played[0]
-            least, most = (f"{held * 8e3 / rate:.4g}ms at {RATE.render(rate)}" for rate in (max(rates), min(rates)))
-            held_for = least if least == most else f"{least} to {most}"
-            document.warn(
-                ("events", n, "schedule" if event.entry.trace is None else "trace"),
-                f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at "
-                f"{RATE.render(old)}: it holds {held_for}; write '{_write_size(link, queue, old)}' if that is meant",
-            )
+            n, entry = next((n, one.entry) for n, one in enumerate(events) if _may_set_rate(one.entry, link.name))
+            held, size = hold(link, queue, old), write_size(link, queue, min(rates) if entry.set else old, queue)
+            times = (f"{held * 8e3 / rate:.4g}ms at {RATE.render(rate)}" for rate in (max(rates), min(rates)))
+            advice = f"its size at the new rate too, as in '{size}'" if entry.set else f"'{size}' if that is meant"
+            message = f"leaves the queue of '{link.name}' at {held} bytes, {TIME.render(round(queue.amount))} at "
+            message += f"{RATE.render(old)} and {' to '.join(dict.fromkeys(times))}: write {advice}"
+            document.warn(("events", n), message)
             break

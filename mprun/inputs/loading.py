@@ -355,7 +355,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
             cross_check.check_proxies(paths, first, last)
             event_check.check_traces(paths, network.events, first)
             event_check.check_pauses(paths, network.events, first)
-            event_check.check_queues(network.spec, network.events, action.traffic, first)
+            event_check.check_queues(paths, network.events, first)
         if action.search is not None:
             links = None if network.spec is None else [link.name for link in network.spec.links]
             check_names(action.search, parameters.values, links, last)
@@ -410,7 +410,7 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
     topology = read_topology(values, document, on_links)
     if topology.spec is not None:
         link_check.check_network(topology.ways, topology.places, document)
-        event_check.check_events(topology.spec, topology.events, document)
+        event_check.check_events(topology.events, document)
     return topology
 
 

@@ -201,10 +201,7 @@ class FlowPaths(Frozen):
         return [(flow, frozenset(link for link, _, _ in crossings)) for flow, crossings in self.crossings]
 
     def find_joining_links(self, names: Container[str] | None = None) -> frozenset[str]:
-        """Return the names of the links on all paths between the hosts of flows, over whatever protocol.
-
-        names: those of the paths that count. None: all.
-        """
+        """Return the names of the links on all paths, or those with some names, between the hosts of flows."""
         return frozenset(
             link
             for (source, destination), paths in self.named.items()

@@ -47,6 +47,9 @@ _NO_ADDRESS = re.compile("refused|resol|not known|unreachable|no route|timed out
 _ADDRESS = re.compile(r"(?<![\w.])\d+(?:\.\d+){3}(?![\w.])")
 # The number of lines of a program's output in a message.
 MOST_LINES = 5
+COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++")
+# The options with which a compiler makes no a.out.
+NO_LINKING = ("-o", "-c", "-S", "-E", "--")
 # The names by which a host means itself.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -126,10 +129,10 @@ class Entry(own_program.AttachedEntry):
             for n, word in enumerate(self.command):
                 if word in LOOPBACK:
                     yield ("command", n), f"'{word}' is '{self.source}' itself: write '{{destination}}'"
-        programs = [words[0] for words in (self.command, self.server) if words]
-        if self.build and own_program.makes_a_out(self.build) and "./a.out" not in programs:
-            write = own_program.write_words([self.build[0], "-o", programs[0].removeprefix("./"), *self.build[1:]])
-            yield "build", f"makes 'a.out': write '{write}'"
+        compiler, *others = self.build or [""]
+        is_used = "./a.out" in self.named_words().values()
+        if compiler in COMPILERS and not is_used and not any(one.startswith(NO_LINKING) for one in others):
+            yield "build", f"makes 'a.out': write '[{compiler}, -o, {self.command[0].removeprefix('./')}, ...]'"
         if self.server is None and "port" not in self.model_fields_set:
             for n, word in enumerate(self.command):
                 if "{port}" in word:
@@ -204,7 +207,7 @@ def parse(flow: Flow, outputs: Outputs) -> Result:
     ports = (flow.port,) if is_followed and flow.port is not None else ()
     own = read_own(flow, outputs)
     error = "; ".join(own.errors)
-    if error and flow.duration_ns is not None:
+    if error and span and flow.duration_ns and span[1] - span[0] >= flow.duration_ns:
         error += f"; 'duration' ended the command after {TIME.render(flow.duration_ns)}"
     if error:
         programs = [one for one in ("command", "server") if any(f"in {OF_OUTPUT} {one}" in told for told in own.errors)]

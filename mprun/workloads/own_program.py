@@ -30,7 +30,6 @@ _VARIABLE = re.compile(r"(?:^|=)\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?(?=/|$)")
 _INTERPRETER = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby)")
 # A word that needs no quotes in YAML.
 _PLAIN = re.compile(r"(?!(?i:true|false|yes|no|on|off|null)$)(?:[A-Za-z./]|-+[A-Za-z])[\w./=+-]*")
-_COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++")
 # What only a shell understands in a command.
 _FOR_SHELL = re.compile("[;|&<>$`'\"*()]|^\\w+=")
 _TAKES_SCRIPT = re.compile(r"-[a-z]*[ce]")
@@ -177,9 +176,9 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool, names: Collec
     # a name may have blanks
     is_name = word.startswith(("/", "{")) or f"{word.removeprefix('./')}/".startswith(tuple(f"{one}/" for one in names))
     if len(words) == 1 and len(parts := word.split()) > 1 and (parts[1][0] in "-{" or not is_name):
-        is_for_shell = _FOR_SHELL.search(word) or parts[0] in ("for", "if")
-        write = f"[sh, -c, {json.dumps(word)}]" if is_for_shell else write_words(parts)
-        return f"'{word}' is one word, and so the name of a program: write '{write}'"
+        listed = ", ".join(part if _PLAIN.fullmatch(part) else json.dumps(part) for part in parts)
+        write = f"sh, -c, {json.dumps(word)}" if _FOR_SHELL.search(word) or parts[0] in ("for", "if") else listed
+        return f"'{word}' is one word, and so the name of a program: write '[{write}]'"
     is_script = number and _INTERPRETER.fullmatch(words[0]) and _TAKES_SCRIPT.fullmatch(words[number - 1])
     if is_script or any(letter.isspace() for letter in word):
         return None
@@ -200,17 +199,6 @@ def doubt_word(words: Sequence[str], number: int, has_files: bool, names: Collec
             listed = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
             return f"'{{{name}}}' is no value of a run, and the program gets it as written; known: {listed}"
     return None
-
-
-def write_words(words: Sequence[str]) -> str:
-    """Return a command as a list in YAML."""
-    return f"[{', '.join(word if _PLAIN.fullmatch(word) else json.dumps(word) for word in words)}]"
-
-
-def makes_a_out(build: Sequence[str]) -> bool:
-    """Return whether a command is a compiler that links a program without a name for it."""
-    is_named = any(word.startswith(("-o", "-c", "-S", "-E", "--", "@")) for word in build[1:])
-    return PurePath(build[0]).name in _COMPILERS and not is_named
 
 
 def find_unknown(text: str) -> str | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +39,15 @@ def read(*metrics: dict[str, Any], **files: str) -> Any:
     for name, text in files.items():
         left = Left(left.logs, {**left.files, name: text.encode()}, began_ns=0, ended_ns=10**9)
     return tool.parse(flow("exec", metrics=told), left)
+
+
+@pytest.mark.parametrize(("duration_ns", "is_told"), [(None, False), (10**9, True), (2 * 10**9, False)])
+def test_a_command_that_its_duration_ended_is_told(duration_ns: int | None, is_told: bool) -> None:
+    """A missing value was named without its cause."""
+    own = MetricEntry.model_validate({"name": "own", "regex": "speed ([0-9]+)"}).plain()
+    one = replace(flow("exec", metrics=[own]), duration_ns=duration_ns)
+    error = tool.parse(one, Left({"bulk": PRINTED}, began_ns=0, ended_ns=10**9)).error
+    assert ("; 'duration' ended the command after 1s" in str(error)) == is_told
 
 
 def test_rows_behind_a_quote_that_never_ends_are_not_left_out() -> None:

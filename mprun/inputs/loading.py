@@ -414,12 +414,15 @@ def _read_network(document: Document, parameters: FileParameters, on_links: LayO
     return topology
 
 
-def _list_names(network: Topology, hosts: Sequence[str], axes: Sequence[str]) -> dict[ValuePath, Sequence[str]]:
-    """Return the names of hosts, links and axes for examples, see `Document.names`."""
+def _list_names(network: Topology, hosts: Sequence[str], matrix: object) -> dict[ValuePath, Sequence[str]]:
+    """Return the names of hosts, links and axes for examples, see `Document.names`. `holds`: comparisons of cells."""
+    axes = {name: matrix.get(name) for name in list_axes(matrix)} if isinstance(matrix, dict) else {}
+    several = [(name, own[:2]) for name, own in axes.items() if isinstance(own, list) and len(own) > 1]
+    compared = [" > ".join(f"cells[{name}={spell_scalar(one)}].{{}}" for one in own) for name, own in several]
     links = network.spec.links if network.spec else ()
     names: dict[ValuePath, Sequence[str]] = {(key,): hosts for key in ("host", "from", "to")}
     names |= {("hosts", host, "link"): [link.name for link in links if host in link.ends] for host in hosts}
-    return {**names, ("link",): [link.name for link in links], ("over",): axes}
+    return {**names, ("link",): [link.name for link in links], ("over",): [*axes], ("holds",): compared}
 
 
 def _read_action(
@@ -430,7 +433,7 @@ def _read_action(
     if values is None:
         return None
     hosts = None if network.nodes is None else [name for name, kind in network.nodes.items() if kind == "host"]
-    document.names = _list_names(network, hosts or (), list_axes(document.part("matrix")))
+    document.names = _list_names(network, hosts or (), document.part("matrix"))
     found = read_experiment(values, document, hosts, seed)
     if network.nodes is not None:
         cross_check.check_references(values, network.nodes, topology_name, document)

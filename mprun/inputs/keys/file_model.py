@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mprun.inputs.keys.field import ADDRESS
-from mprun.inputs.keys.shape import advise_list, advise_mapping, write_entry, write_flow, write_out
+from mprun.inputs.keys.shape import advise_list, advise_mapping, write_entry, write_expected, write_flow, write_out
 from mprun.model.problem import Notes, ValuePath, find_nearest, list_names, name_nearest
 from mprun.model.scalar import name_value, spell_scalar
 
@@ -356,8 +356,10 @@ def _advise_shape(
 ) -> str | None:
     """Return the advice for a value in place of a list or a mapping; None without any."""
     key = _key_of(path)
+    entry = write_expected(value, suggest(("holds",), None)) if key == "expect" and isinstance(value, str) else None
     if key == "plots" and isinstance(value, str) and "." in value and (axis := suggest(("over",), None)):
         entry = f"{{metric: {value}, over: {axis}}}"
+    if entry:
         return f"write '{entry if path[-1] != key else f'[{entry}]'}'"
     field = fields_of(owner).get(key) if path and path[-1] == key else None
     example = _fit(field.examples[0] if field and field.examples else _example_of(wanted), path, suggest)

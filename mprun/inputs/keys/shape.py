@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
 
@@ -19,6 +20,7 @@ _SHORT: Mapping[str, str] = {
 }
 # A bound on a metric, as a statement.
 _STATEMENT = re.compile(r"([\w-]+(?:\.[\w-]+)+)\s*(<=?|>=?|==?|≤|≥)\s*([0-9][\w.]*) ?([a-zA-Z]*|%)")
+_METRIC = re.compile(r"(?<![\w.])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)+")
 _BOUNDS = {"<": "max", "≤": "max", ">": "min", "≥": "min", "=": "equals"}
 # Words that YAML reads as one text each.
 _WORDS = re.compile(r"[\w./-][\w.:/%=-]*(?:[ ,]+[\w./-][\w.:/%=-]*)*")
@@ -33,10 +35,6 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
 
     key: of the mapping, or of the list with it. is_of_flow: `repeat` is of a flow, not of the experiment.
     """
-    if isinstance(value, str) and key == "expect":
-        is_comparison = not {*"<=>≤≥"}.isdisjoint(value)
-        example = '{holds: "cells[cc=bbr].bulk.goodput > cells[cc=cubic].bulk.goodput"}' if is_comparison else None
-        return write_bound(value) or example
     if isinstance(value, str) and _PAIRS.fullmatch(value):
         return write_flow(dict(pair.split("=") for pair in re.split("[ ,]+", value)))
     short = "interval: 10s, times: {count}" if is_of_flow and key == "repeat" else _SHORT.get(key)
@@ -50,6 +48,16 @@ def write_out(key: str, value: object, is_of_flow: bool = False) -> str | None:
     if (key == "plots" and "." in str(value)) or (key == "endpoints" and re.search(r"[.:]", str(value))):
         return None
     return f"{{{short.format(value=value, count=value if isinstance(value, int) else 5)}}}"
+
+
+def write_expected(text: str, comparison: object) -> str | None:
+    """Return the entry of `expect` that a text means, or None. comparison: of cells, with {} for a metric, or None."""
+    if "cells[" in text:
+        return f"{{holds: {json.dumps(text, ensure_ascii=False)}}}"
+    bound, found = write_bound(text), _METRIC.search(text)
+    if bound or not found:
+        return bound
+    return f'{{holds: "{str(comparison).replace("{}", found[0])}"}}' if comparison else write_bound(found[0])
 
 
 def write_bound(text: str) -> str | None:

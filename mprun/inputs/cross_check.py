@@ -41,14 +41,15 @@ def check_references(
         if not isinstance(name, str) or nodes.get(name) in kinds:
             continue
         known = [node for node, kind in nodes.items() if kind in kinds]
-        if is_pattern(name) and find_hosts(name, known):
+        may_be_several = is_pattern(name) and not {"hosts", "from", "to"}.isdisjoint(path)
+        if may_be_several and find_hosts(name, known):
             continue
         noun = "node" if len(kinds) > 2 else " or ".join(kinds)
         message = f"no {noun} '{name}' in topology '{topology}'"
         several = f"{noun.replace(' or', 's and')}s"
         is_short = noun == "host" and len(known) <= FEW
         hint = list_names(known, several) if is_short else name_nearest(name, known, several)
-        if is_pattern(name):
+        if may_be_several:
             ends = [end for end in name.split(RANGE) if end not in known] if RANGE in name else []
             message = f"no host '{ends[0]}'" if ends else f"no host fits '{name}'"
             hint = f" in topology '{topology}'{list_names(known, several)}"

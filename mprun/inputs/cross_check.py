@@ -63,8 +63,9 @@ def check_references(
     captured: dict[object, ValuePath] = {}
     for n, capture in list_mappings(values.get("capture")):
         key = "host" if "host" in capture else "node"
-        where = (name := capture.get(key), repr(capture.get("link")))
-        if isinstance(name, str) and (line := document.line_of_first(captured, where, ("capture", n))):
+        name, link = capture.get(key), capture.get("link")
+        is_text = isinstance(name, str) and isinstance(link, str | None)
+        if is_text and (line := document.line_of_first(captured, (name, link), ("capture", n))):
             document.refuse(("capture", n, key), f"a second capture of '{name}', first on line {line}: keep one")
 
 

@@ -383,12 +383,13 @@ def check_schedulers(
 ) -> None:
     """Warn of a scheduler of a host all of whose connections have one subflow because of path managers and limits.
 
-    A parameter may give another number in other runs, and a topology with one path may be one of several.
+    A parameter or a program may give another number, and a topology with one path may be one of several.
     `written`: the hosts of the file. `told`: the flows and groups with a warning about their subflows.
     """
     given = [("hosts", key, "mptcp", what) for key in written for what in ("path_manager", "endpoints", "limits")]
     has_choice = has_chosen(document, "protocol", "reverse", "from", "to") or any(map(document.names_at, given))
     experiment = known_paths.experiment
+    has_choice = has_choice or any(flow.tool == "exec" for flow in experiment.traffic)
     for host, settings in experiment.hosts.items():
         flows = [
             flow
@@ -399,9 +400,10 @@ def check_schedulers(
             continue
         has_scheduler = settings.mptcp.scheduler != DEFAULT_SCHEDULER
         if has_scheduler and all(_is_kept_alone(experiment, flow, known_paths.of(flow)) for flow in flows):
-            ends = " and ".join(f"'{end}'" for end in (flows[0].source, flows[0].destination))
-            limit = " without 'limits: {subflows: 0}'" if experiment.mptcp_of(flows[0].source).subflows == 0 else ""
-            remedy = f"write 'path_manager: fullmesh' for {ends}{limit}, or remove it"
+            ends = (flows[0].source, flows[0].destination)
+            limits = [experiment.mptcp_of(end).subflows for end in ends]
+            without = " without 'limits: {subflows: 0}'" if 0 in limits else ""
+            remedy = f"write 'path_manager: fullmesh' for '{ends[0]}' and '{ends[1]}'{without}, or remove it"
             message = f"has no effect, as each connection of '{host}' has one subflow: {remedy}"
             notes.warn(("hosts", host, "mptcp", "scheduler"), message)
 

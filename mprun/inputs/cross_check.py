@@ -253,24 +253,22 @@ def check_faults(known_paths: FlowPaths, document: Document) -> None:
 def check_proxies(checked: FlowPaths, topology: Document, experiment: Document) -> None:
     """Warn of a proxy for ports that no flow over its router has.
 
-    A parameter may give other flows in other runs, and a program may listen on any port.
+    A parameter or another experiment may have other flows, and a program may listen on any port.
     """
     proxies = {name: box.proxy.ports for name, box in checked.topology.middleboxes.items() if box.proxy}
     flows = checked.experiment.traffic
     has_choice = has_chosen(experiment, "protocol", "tool", "from", "to", "port")
     if not any(proxies.values()) or has_choice or any(flow.tool == "exec" for flow in flows):
         return
-    uses = zip(checked.crossings, place_ports(flows), strict=True)
     # the control connections of two tools are TCP too
-    over_tcp = [
-        (crossings, ports)
-        for (flow, crossings), (_, ports) in uses
-        if flow.protocol in ("tcp", "mptcp") or flow.tool in ("iperf3", "netperfmeter")
+    uses = [
+        (crossings, ports if flow.protocol in ("tcp", "mptcp") or flow.tool in ("iperf3", "netperfmeter") else ())
+        for (flow, crossings), (_, ports) in zip(checked.crossings, place_ports(flows), strict=True)
     ]
     for router, wanted in proxies.items():
-        crossing = [ports for crossings, ports in over_tcp if any(router in ends for _, *ends in crossings)]
+        crossing = [ports for crossings, ports in uses if any(router in ends for _, *ends in crossings)]
         used = dict.fromkeys(chain.from_iterable(crossing))
-        if wanted and used.keys().isdisjoint(wanted):
+        if wanted and crossing and used.keys().isdisjoint(wanted):
             message = f"no flow over '{router}' is over TCP: remove the proxy"
             if used:
                 have = name_some([*map(str, used)], FEW)

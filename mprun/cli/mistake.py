@@ -151,7 +151,9 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
                 return click.UsageError(f"no option '{option}': {advice}", context)
     if option in REMOVED_OPTIONS:
         return click.UsageError(f"'{option}' is no longer an option here: {REMOVED_OPTIONS[option]}", context)
-    if word in commands and len(path) < 2:
+    having = [name for command in commands for name, options in _options_of(command) if option in options]
+    own = [name for name in having if path and name.startswith(f"{path[0]} ")]
+    if word in commands and len(path) < 2 and not own:
         return click.UsageError(f"no option '{option}': `mprun {word}` is a command", context)
     takes_runs = context is not None and any(_operands(context.command))
     if takes_runs and option in ("-t", "-x", "--topology", "--experiment"):
@@ -167,9 +169,7 @@ def advise_option(error: click.NoSuchOption, commands: Collection[str], words: S
     near = [one for one, ratio in ratios.items() if ratio > 0.6]
     if near or len(option) == 2:
         return click.NoSuchOption(option, possibilities=near, ctx=context)
-    having = [name for command in commands for name, options in _options_of(command) if option in options]
     # those of the same group, or else those outside of groups, if there are any
-    own = [name for name in having if path and name.startswith(f"{path[0]} ")]
     if having := own or [name for name in having if " " not in name] or having:
         others = [f"`mprun {name}`" for name in having]
         more = f" and {len(others) - MOST_OTHERS} more" if len(others) > MOST_OTHERS else ""

@@ -49,9 +49,9 @@ _GROUP = re.compile(r"(?<!\\)\((?!\?(?!P?<))")
 # The parts of a regular expression: an escape, a class of characters, or one character.
 _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _MORE_OF_NUMBER = re.compile(r"(?:[\d.]*\d)?(?:[eE][+-]?\d+)?")
-# A unit behind a number. `min` is also the smallest value.
+# A unit behind a number. `min` is also the smallest value, and a word before '=' or ':' the name of the next value.
 _PRINTED_UNITS = "|".join(sorted(map(re.escape, OUTPUT_UNITS.keys() - {"count", "share", "min"})))
-_UNIT_BEHIND = re.compile(rf"[ \t]?({_PRINTED_UNITS})(?![\w/])")
+_UNIT_BEHIND = re.compile(rf"[ \t]?({_PRINTED_UNITS})(?![\w/]|(?<=\w)[ \t]*[=:])")
 # The beginning of the name of a program's output in messages.
 OF_OUTPUT = "the output of the"
 # A line that begins as a JSON object and is none.

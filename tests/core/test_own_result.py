@@ -340,6 +340,10 @@ OTHER = "'{}' follows the number, and 'unit' is {}: write 'unit: {}'"
         ("done: ([0-9.]+) s", "ms", "done: 2.738995 s", OTHER.format("s", "ms", "s")),
         ("done: ([0-9.]+)", "s", "done: 2.7ms, so", OTHER.format("ms", "s", "ms")),
         ("loss ([0-9.]+)", "share", "loss 5 %", OTHER.format("%", "share", "%")),
+        # the name of the next value is no unit, but a sign is one
+        ("a=([0-9.]+)", "%", "a=57 b=3", None),
+        ("a: ([0-9.]+)", "%", "a: 57 ms : 3", None),
+        ("a ([0-9.]+)", "ms", "a 57%: high", OTHER.format("%", "ms", "%")),
         # the same unit in another spelling, a text that is no unit, and a number without a unit
         ("sent ([0-9]+)", "kb", "sent 2 kbyte", None),
         ("rtt ([0-9]+)", "ms", "rtt 2 min 3 max", None),

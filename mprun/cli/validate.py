@@ -64,10 +64,10 @@ def _ask(
 ) -> list[str]:
     """Return warnings of what the kernel may lack. Raise InputError for what it refuses, after the problems found."""
     # after the line that says that the files are read
-    from mprun.engines.trial import refuse_unknown
+    from mprun.runs.place import refuse_unknown
 
     try:
-        return refuse_unknown(cells, runs.engine, runs.kernel, files.strict, for_run=False)
+        return refuse_unknown(cells, runs.engine, runs.kernel, strict=files.strict, for_run=False)
     except InputError as error:
         known = {(one.file, one.path) for one in found}
         raise InputError([*found, *(one for one in error.found if (one.file, one.path) not in known)]) from None

@@ -378,7 +378,7 @@ def _load(found: FileTrees, values: CellValues, position: ValuePath = ("matrix",
     sources = dict.fromkeys(Path(file) for document in documents for file in document.files)
     spec = Spec(network.spec, action)
     locate = partial(_locate, documents, spec)
-    find = (locate, partial(files.tell_givers, found, last), reseed)
+    find = (locate, lambda path: files.tell_givers(found, last, path) if _is_of_entry(last, spec, path) else "", reseed)
     loaded = Loaded(spec, tuple(map(str, warnings)), tuple(sources), values, told, found.words, *find, ())
     if shown:
         raise InputError(shown, loaded)
@@ -395,12 +395,15 @@ def _locate(documents: Sequence[Document], spec: Spec, path: ValuePath) -> tuple
 
     A path that begins with `topology` names a link, which a generator may have made: its file has no line for it.
     """
-    document = documents[-1]
     if path[:1] == ("topology",):
         return documents[0].name, None
+    return documents[-1].position(path if _is_of_entry(documents[-1], spec, path) else path[:1])
+
+
+def _is_of_entry(document: Document, spec: Spec, path: ValuePath) -> bool:
+    """Return False for a value of a flow if an entry of `traffic` makes several flows."""
     entries = document.part("traffic")
-    is_entry = path[:1] != ("traffic",) or (isinstance(entries, list) and len(entries) == len(spec.experiment.traffic))
-    return document.position(path if is_entry else path[:1])
+    return path[:1] != ("traffic",) or (isinstance(entries, list) and len(entries) == len(spec.experiment.traffic))
 
 
 def _read_network(document: Document, parameters: FileParameters, on_links: LayOver) -> Topology:

@@ -177,6 +177,36 @@ def test_a_kernel_is_asked_for_all_values_of_a_search(
     assert call([command, "-t", "topo", "-x", "xp"]) == (2, "xp.yaml:3: traffic: asked for bbr3 cdg cubic\n")
 
 
+def test_an_answer_of_a_kernel_names_the_parameter_that_gave_the_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's answer is made here. An entry that makes several flows shifts the numbers of later ones."""
+
+    def find(*_: object) -> tuple[dict[object, str], dict[object, str]]:
+        places = [("traffic", n, "congestion") for n in (0, 1)] + [("hosts", "client", "mptcp", "scheduler")]
+        return {}, dict.fromkeys(places, "is lacking")
+
+    monkeypatch.chdir(tmp_path)
+    call(["new", "."])
+    monkeypatch.setattr(trial, "find_refusals", find)
+    flow = "{name: NAME, tool: iperf3, from: client, to: server, duration: 1s, congestion: CC}"
+    flows = [flow.replace("NAME", name) for name in ("one", "two")]
+    head = "version: 1\nparams: {cc: cubic, s: default}\nhosts: {client: {mptcp: {scheduler: '{{ s }}'}}}\ntraffic:\n"
+    words = ["validate", "-t", "topo", "-x", "xp", "-p", "cc=foo", "-p", "s=bar"]
+    xp = Path("xp.yaml")
+    given, other = (one.replace("CC", "'{{ cc }}'") for one in flows)
+    xp.write_text(f"{head}  - {given}\n  - {flows[1].replace('CC', 'reno')}\n")
+    assert call(words) == (
+        2,
+        "xp.yaml:5: traffic[0].congestion: is lacking (given by -p cc=foo)\n"
+        "xp.yaml:6: traffic[1].congestion: is lacking\n"
+        "xp.yaml:3: hosts.client.mptcp.scheduler: is lacking (given by -p s=bar)\n",
+    )
+    several = flows[0].replace("CC", "reno, repeat: {interval: 2s, times: 2}")
+    xp.write_text(f"{head}  - {several}\n  - {other}\n")
+    assert "traffic[1].congestion: is lacking\n" in call(words)[1]
+
+
 def test_no_text_misleads() -> None:
     grades = Counter(entry["grade"] for entry in STATED)
     assert set(grades) == {"A", "B"}

@@ -81,7 +81,8 @@ def build(
         with Bar() as bar:
             kernel, fresh = build.build(source, name, jobs, bar.show, added, with_symbols)
         tell_built(kernel, fresh, as_json)
-        _tell_pruned(store.prune(store.MOST_UNNAMED))
+        if fresh:
+            _tell_pruned(store.prune(store.MOST_UNNAMED))
         if with_symbols and not as_json:
             click.echo(f"symbols for gdb: {find_symbols(kernel)}")
 

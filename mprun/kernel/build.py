@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TextIO
 
@@ -97,6 +98,14 @@ class _Order(Frozen):
     progress: Progress
     with_symbols: bool = False
 
+    def tell_waiting(self) -> None:
+        self.progress("waiting for another build of a kernel", 0)
+
+    @cached_property
+    def archive_digest(self) -> str:
+        """The digest of the kernel from a tarball."""
+        return self.digest(digest_source(self.source))
+
     def digest(self, source_digest: str) -> str:
         """Return the digest of the kernel from a source with this digest."""
         return store.kernel_digest(source_digest, recipe.recipe_digest(self.version), self.added.digest)
@@ -121,6 +130,13 @@ class _Order(Frozen):
     def is_fulfilled_by(self, target: Path) -> bool:
         """Return whether a folder of the store has the requested kernel, whose digest is the folder's name."""
         return store.find_damage(target, store.PROGRAMS[:1]) is None and (has_symbols(target) or not self.with_symbols)
+
+    def is_done(self) -> bool:
+        """Return whether the name leads to the kernel of the tarball, and all its programs are of this version."""
+        link = store.store() / self.name
+        if not self.is_fulfilled_by(link) or store.find_damage(link):
+            return False
+        return link.resolve().name == self.archive_digest[:16] and store.is_current(store.find_kernel(self.name))
 
 
 def build(
@@ -166,12 +182,15 @@ def build(
         raise MachineError(
             f"make cannot build a kernel below {store.store()}, with a space or colon in it: set XDG_CACHE_HOME"
         )
+    progress("reading the source", 0)
+    order = _Order(name, source, _find_version(source), added, jobs, progress, with_symbols)
+    # a kernel that is there waits for no other build
+    if source.is_file() and order.is_done():
+        return store.find_kernel(name), False
     with locked(store.store(), lambda: progress(f"waiting for another build of '{name}'", 0), part=name):
-        progress("reading the source", 0)
-        order = _Order(name, source, _find_version(source), added, jobs, progress, with_symbols)
         target, fresh = _build_in_kept(order) if source.is_dir() else _build_archive(order)
         # a build with another name may make the same kernel
-        with locked(store.store()):
+        with locked(store.store(), order.tell_waiting):
             facts = json.loads((target / store.FACTS).read_text())
             wanted = {**facts, "guest": recipe.guest_digest()}
             if source.is_dir():
@@ -189,7 +208,7 @@ def build(
 
 def _build_archive(order: _Order) -> tuple[Path, bool]:
     """Build the kernel of a tarball in a tree that is removed afterwards, unless the kernel exists."""
-    digest = order.digest(digest_source(order.source))
+    digest = order.archive_digest
     target = store.store() / digest[:16]
     if order.is_fulfilled_by(target):
         return target, False
@@ -273,7 +292,7 @@ def _keep(tree: Path, target: Path, digest: str, order: _Order, started: float) 
     Return False if the kernel was there already and has only got its symbols.
     """
     order.progress("finishing", 1)
-    with locked(store.store()), scratch(".build-", store.store()) as work:
+    with locked(store.store(), order.tell_waiting), scratch(".build-", store.store()) as work:
         if store.find_damage(target, store.PROGRAMS[:1]) is None:
             keep_symbols(tree / "linux", target, work)
             return False

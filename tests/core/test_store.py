@@ -126,6 +126,34 @@ def test_builds_with_different_names_do_not_wait_for_each_other(kernels: Path) -
     assert waited == ["one"]
 
 
+def test_a_kernel_that_is_built_waits_for_no_other_build(
+    kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other builds hold both locks. A kernel that must be built says that it waits."""
+    said: list[str] = []
+
+    def note(text: str, _done: float) -> None:
+        said.append(text)
+        if text.startswith("waiting"):
+            raise TimeoutError
+
+    monkeypatch.setattr("shutil.which", lambda tool: tool)
+    source = tmp_path / "linux-source-6.12.tar.xz"
+    source.write_bytes(b"source")
+    digest = store.kernel_digest(build.digest_source(source), recipe_digest((6, 12)))
+    put(kernels, digest, "default")
+    with cache.locked(kernels), cache.locked(kernels, part="default"):
+        assert build.build(source, "default", 1, note)[1] is False
+        assert said == ["reading the source"]
+        source.write_bytes(b"changed")
+        with pytest.raises(TimeoutError):
+            build.build(source, "default", 1, note)
+    source.write_bytes(b"source")
+    with cache.locked(kernels), pytest.raises(TimeoutError):
+        build.build(source, "other", 1, note)
+    assert said[2::2] == ["waiting for another build of 'default'", "waiting for another build of a kernel"]
+
+
 def test_what_is_removed_is_named_or_nothing_is(kernels: Path) -> None:
     put(kernels, "abcd" + "0" * 60)
     put(kernels, "abcd" + "1" * 60)

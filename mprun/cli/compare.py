@@ -269,7 +269,8 @@ def _show(pair: SidePair, show_all: bool) -> None:
     brief = list(effect.say_briefly(compared, pair.expected, operands.shown))
     for line in brief:
         click.echo(click.style(f"  {line}", bold=True))
-    shared = [one for one in compared if None not in (one.first, one.second)]
+    own_values = compared if show_all else effect.leave_out_repeated(compared)
+    shared = [one for one in own_values if None not in (one.first, one.second)]
     shown = compared if show_all else [one for one in shared if not effect.is_dull(one)]
     # files and cells begin with an empty line
     if brief and (operands.facts or operands.unmatched or not (operands.lines or shown[0].values)):
@@ -292,7 +293,9 @@ def _show(pair: SidePair, show_all: bool) -> None:
     dull = 0 if show_all else len(shared) - len(shown)
     if dull:
         click.echo(f"\n  {dull} metric{'s do' if dull > 1 else ' does'} not clearly differ (--all shows them)")
-    for text in () if show_all else _find_alone(compared):
+    if repeated := len(compared) - len(own_values):
+        click.echo(f"  {repeated} statistic{'s equal' if repeated > 1 else ' equals'} another (--all shows them)")
+    for text in () if show_all else _find_alone(own_values):
         click.echo(prose.wrap(text, "  ", "    "))
     if text := effect.say_certainty(compared):
         click.echo("\n" + prose.wrap(text, "  "))

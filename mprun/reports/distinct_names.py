@@ -60,15 +60,26 @@ def _add_settings(names: Sequence[str], runs: Sequence[RunDirectory]) -> list[st
 
 
 def _tell_apart(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return for each run the first settings that distinguish it from the others."""
+    """Return for each run the parameters that change its files, and the first settings that it needs besides.
+
+    A parameter without an equal value in the files, such as a bound, is one of these settings.
+    """
     names = list(dict.fromkeys(name for one in settings for name in one))
     differing = [name for name in names if len({str(one.get(name)) for one in settings}) > 1]
-    chosen: list[str] = []
-    groups = 1
+    in_files = [name for name in differing if not name.endswith(_PARAMETER)]
+    chosen = [
+        name
+        for name in differing
+        if name.endswith(_PARAMETER)
+        and any(all(str(one.get(name)) in str(one.get(key)) for one in settings) for key in in_files)
+    ][:MOST_SETTINGS]
+
+    def count(names: Sequence[str]) -> int:
+        return len({tuple(str(one.get(each)) for each in names) for one in settings})
+
     for name in differing:
-        found = len({tuple(str(one.get(each)) for each in (*chosen, name)) for one in settings})
-        if found > groups and len(chosen) < MOST_SETTINGS:
-            chosen, groups = [*chosen, name], found
+        if count([*chosen, name]) > count(chosen) and len(chosen) < MOST_SETTINGS:
+            chosen.append(name)
     return [[_spell(name, one.get(name, "-")) for name in chosen] for one in settings]
 
 

@@ -17,7 +17,7 @@ from mprun.model.metric import Metric
 from mprun.model.scalar import Scalar, spell_values
 from mprun.model.units import format_measured
 from mprun.reports.figure import Chart, ChartAxis, Panel, Series
-from mprun.reports.metrics import MOST_MAIN, choose_main, format_bound, is_secondary
+from mprun.reports.metrics import MOST_MAIN, STATISTICS, choose_main, format_bound, is_secondary
 from mprun.safety.cell import MISSING
 from mprun.safety.text import plain
 
@@ -131,6 +131,18 @@ def judge(one: ComparedMetric, metrics: Mapping[str, Metric]) -> Rating | None:
     return "better" if (one.second > one.first) == (better == "higher") else "worse"
 
 
+def leave_out_repeated(compared: Sequence[ComparedMetric]) -> list[ComparedMetric]:
+    """Return metrics without the statistics, such as a median, that equal another one before them on both sides."""
+    seen, kept = set(), []
+    for one in compared:
+        stem, _, statistic = one.metric.rpartition(".")
+        found = (label_of(one.values), stem, one.first, one.second)
+        if found not in seen or statistic not in STATISTICS:
+            kept.append(one)
+        seen.add(found)
+    return kept
+
+
 def is_dull(one: ComparedMetric) -> bool:
     """Return True if the sides do not clearly differ."""
     return one.tendency in ("same", "unclear") or _is_equal(one)
@@ -166,13 +178,15 @@ def choose_changed(
     Those that the files show (shown) and those with an expectation come first.
     """
     by_metric = gather((one.metric, one) for one in compared if None not in (one.first, one.second))
+    named = dict.fromkeys((*shown, *(str(one.expectation.get("metric")) for one in expected)))
+    own_values = {one.metric for one in leave_out_repeated(compared)}
     # the cells in which a metric clearly differs, and not from nearly nothing
     differing = {
         metric: [one for one in own if not is_dull(one) and effect_of(one) is not None]
         for metric, own in by_metric.items()
+        if metric in own_values or metric in named
     }
     changed = {metric: changes for metric, changes in differing.items() if changes}
-    named = dict.fromkeys((*shown, *(str(one.expectation.get("metric")) for one in expected)))
     asked = [name for name in named if name in changed]
     main = [*asked, *(name for name in choose_main(list(changed), asked) if name not in asked)]
     main = [name for name in main if name in asked or not is_secondary(name)]
@@ -314,7 +328,8 @@ def draw_effects(
 
 def _choose_rows(compared: Sequence[ComparedMetric], is_share: bool) -> list[ComparedMetric]:
     """Return the metrics that clearly differ, without those that only explain others if there are too many."""
-    found = [one for one in compared if not is_dull(one) and effect_of(one) and (one.symbol == "share") == is_share]
+    own = leave_out_repeated(compared)
+    found = [one for one in own if not is_dull(one) and effect_of(one) and (one.symbol == "share") == is_share]
     if len(found) <= MOST_ROWS:
         return found
     main = [one for one in found if not is_secondary(one.metric)]

@@ -116,13 +116,14 @@ def _problems(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
     shown = list(dict.fromkeys(flow.group or flow.name for flow in spec.experiment.traffic if not flow.background))
+    repeated = find_repeated(metrics)
     found = []
     for main, second, words in MAIN:
         for owner in ("total", *shown):
             metric = metrics.get(f"{owner}.{main}")
             if metric is None:
                 continue
-            more = metrics.get(f"{owner}.{second}")
+            more = None if f"{owner}.{second}" in repeated else metrics.get(f"{owner}.{second}")
             note = f"{format_measured(more.value, more.unit)} {words}" if more else ""
             found.append(Tile(f"{owner}.{main}", format_measured(metric.value, metric.unit), note))
     yield from found[:MOST_TILES]

@@ -31,7 +31,7 @@ from mprun.metrics.statistics import Interval, MeanDifference, MeanRatio
 from mprun.model.cell_run import CellRun
 from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
 from mprun.model.sweep_files import RunCounts, StatementResult, SweepSummary
-from mprun.reports.effect import SideValue, order_by_effect, say_briefly, say_change, value_of
+from mprun.reports.effect import SideValue, leave_out_repeated, order_by_effect, say_briefly, say_change, value_of
 from mprun.reports.test_results import CheckedExpectation, checks_of_run, checks_of_sweep, to_junit, to_tap
 from mprun.safety.cell import MISSING
 from mprun.storage.sweep_directory import SweepDirectory
@@ -305,6 +305,21 @@ METRICS = {f"get.{name}": metric for name, metric in {**iperf3.METRICS, **reqres
 
 def said(one: ComparedMetric) -> str:
     return say_change(one, METRICS)
+
+
+def test_equal_statistics_are_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"get.delay.mean": 4.0, "get.delay.median": 4.0, "get.delay.p95": 4.0, "get.delay.max": 5.0, "get.n": 4.0}
+    compared = [change(name, value, value / 2) for name, value in values.items()]
+    kept = ["get.delay.mean", "get.delay.max", "get.n"]
+    assert [one.metric for one in leave_out_repeated(compared)] == kept
+    assert sorted(line.partition(":")[0] for line in say_briefly(compared, [])) == sorted(kept)
+    asked = Expected({}, {"metric": "get.delay.p95", "minimum": 1.0}, (1, 1), (1, 1))
+    assert "get.delay.p95" in [line.partition(":")[0] for line in say_briefly(compared, [asked])]
+    pair = SidePair(Operands(("a", "b"), ((), ()), {}, [], metrics=METRICS), compared, [])
+    show_pair(pair, False)
+    assert "  2 statistics equal another (--all shows them)\n" in capsys.readouterr().out
+    show_pair(pair, True)
+    assert "get.delay.median" in capsys.readouterr().out
 
 
 def test_the_answer_comes_first() -> None:

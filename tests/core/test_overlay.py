@@ -492,6 +492,18 @@ def test_names_are_what_distinguishes_runs(tmp_path: Path) -> None:
         environment = json.loads((run.path / "environment.json").read_text())
         (run.path / "environment.json").write_text(json.dumps({**environment, "parameters": parameters}))
     assert name_sides([first, third], ["", ""]) == ["xp_tcp, cc=cubic", "xp_tcp, cc=bbr"]
+    path.write_text(text)
+    for run, parameters in (
+        (first, {"least": "2mbit", "choice": "default"}),
+        (third, {"least": "4mbit", "choice": "roundrobin"}),
+    ):
+        file = run.path / "inputs" / "resolved-experiment.yaml"
+        file.write_text(re.sub("scheduler: .*", f"scheduler: {parameters['choice']}", text))
+        (run.path / "environment.json").write_text(json.dumps({**environment, "parameters": parameters}))
+    # `least` is in no key but that of an expectation
+    assert name_sides([first, third], ["", ""]) == ["xp_tcp, choice=default", "xp_tcp, choice=roundrobin"]
+    for run, parameters in ((first, {"cc": "cubic"}), (third, {"cc": "bbr"})):
+        (run.path / "environment.json").write_text(json.dumps({**environment, "parameters": parameters}))
     facts = read_operands(first, third).facts
     assert next(iter(facts.items())) == ("cc", ("cubic", "bbr"))
     path.write_text(re.sub("scheduler: .*", "scheduler: default", text))

@@ -449,6 +449,9 @@ def test_usual_figures_are_those_with_data() -> None:
     charts = list(draw_run(evidence(goodput=goodput, requests=requests), []))
     assert [(chart.name, chart.form) for chart in charts] == [("goodput", "step"), ("delay", "cdf")]
     assert "2 answered requests" in charts[1].caption
+    one = evidence(goodput=goodput, requests=requests.head(1))
+    assert [chart.name for chart in draw_run(one, [])] == ["goodput"]
+    assert [chart.name for chart in draw_run(one, [Plot(series="delay")])] == ["delay"]
 
 
 @pytest.mark.parametrize("form", ["cdf", "points"])

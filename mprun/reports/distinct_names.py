@@ -66,20 +66,18 @@ def _tell_apart(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """
     names = list(dict.fromkeys(name for one in settings for name in one))
     differing = [name for name in names if len({str(one.get(name)) for one in settings}) > 1]
-    in_files = [name for name in differing if not name.endswith(_PARAMETER)]
-    chosen = [
+    keys = [name for name in differing if not name.endswith(_PARAMETER)]
+    used = [
         name
         for name in differing
-        if name.endswith(_PARAMETER)
-        and any(all(str(one.get(name)) in str(one.get(key)) for one in settings) for key in in_files)
-    ][:MOST_SETTINGS]
-
-    def count(names: Sequence[str]) -> int:
-        return len({tuple(str(one.get(each)) for each in names) for one in settings})
-
-    for name in differing:
-        if count([*chosen, name]) > count(chosen) and len(chosen) < MOST_SETTINGS:
-            chosen.append(name)
+        if name not in keys and any(all(str(one.get(name)) in str(one.get(key)) for one in settings) for key in keys)
+    ]
+    chosen: list[str] = []
+    groups = 1
+    for name in dict.fromkeys([*used, *differing]):
+        found = len({tuple(str(one.get(each)) for each in (*chosen, name)) for one in settings})
+        if (found > groups or name in used) and len(chosen) < MOST_SETTINGS:
+            chosen, groups = [*chosen, name], found
     return [[_spell(name, one.get(name, "-")) for name in chosen] for one in settings]
 
 

@@ -104,15 +104,10 @@ class FigureKind(Frozen):
 
 
 def draw_run(evidence: RunData, plots: Sequence[Plot]) -> Iterator[Chart]:
-    """Yield the requested figures that have data, or else the usual ones. All over time have the same end.
-
-    A distribution of a single value is no usual figure.
-    """
-    charts = [
-        chart
-        for chart in _draw(evidence, plots or list(_usual(evidence)))
-        if plots or chart.form != "cdf" or sum(len(line.y) for panel in chart.panels for line in panel.series) > 1
-    ]
+    """Yield the requested figures that have data, or else the usual ones. All over time have the same end."""
+    drawn = _draw(evidence, plots or list(_usual(evidence)))
+    # a distribution of a single value is no usual figure
+    charts = [one for one in drawn if plots or one.form != "cdf" or sum(len(each.y) for each in one.series) > 1]
     until = max((chart.end for chart in charts if chart.is_over_time), default=0.0)
     for chart in charts:
         if chart.is_over_time:

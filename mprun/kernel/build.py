@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TextIO
 
@@ -101,11 +100,6 @@ class _Order(Frozen):
     def tell_waiting(self) -> None:
         self.progress("waiting for another build of a kernel", 0)
 
-    @cached_property
-    def archive_digest(self) -> str:
-        """The digest of the kernel from a tarball."""
-        return self.digest(digest_source(self.source))
-
     def digest(self, source_digest: str) -> str:
         """Return the digest of the kernel from a source with this digest."""
         return store.kernel_digest(source_digest, recipe.recipe_digest(self.version), self.added.digest)
@@ -130,13 +124,6 @@ class _Order(Frozen):
     def is_fulfilled_by(self, target: Path) -> bool:
         """Return whether a folder of the store has the requested kernel, whose digest is the folder's name."""
         return store.find_damage(target, store.PROGRAMS[:1]) is None and (has_symbols(target) or not self.with_symbols)
-
-    def is_done(self) -> bool:
-        """Return whether the name leads to the kernel of the tarball, and all its programs are of this version."""
-        link = store.store() / self.name
-        if not self.is_fulfilled_by(link) or store.find_damage(link):
-            return False
-        return link.resolve().name == self.archive_digest[:16] and store.is_current(store.find_kernel(self.name))
 
 
 def build(
@@ -166,10 +153,12 @@ def build(
     if name == store.DEFAULT_NAME and added.digest:
         raise SpecError(f"a kernel with additions needs a name of its own, not '{name}': add --name mine")
     asked, source = source, source or default_source()
+    is_whole = not store.find_damage(link) and (not with_symbols or has_symbols(link))
+    known = store.find_kernel(name) if is_whole else None
+    is_current = known is not None and store.is_current(known)
     if not source.exists():
-        is_usable = not asked and not store.find_damage(link) and (not with_symbols or has_symbols(link))
-        if is_usable and store.is_current(kernel := store.find_kernel(name)):
-            return kernel, False
+        if known and is_current and not asked:
+            return known, False
         raise MachineError(
             f"no kernel source at {source}: {'give another --source' if asked else KERNEL_SOURCE_REMEDY}"
         )
@@ -185,8 +174,8 @@ def build(
     progress("reading the source", 0)
     order = _Order(name, source, _find_version(source), added, jobs, progress, with_symbols)
     # a kernel that is there waits for no other build
-    if source.is_file() and order.is_done():
-        return store.find_kernel(name), False
+    if known and is_current and source.is_file() and known.digest == order.digest(digest_source(source)):
+        return known, False
     with locked(store.store(), lambda: progress(f"waiting for another build of '{name}'", 0), part=name):
         target, fresh = _build_in_kept(order) if source.is_dir() else _build_archive(order)
         # a build with another name may make the same kernel
@@ -208,7 +197,7 @@ def build(
 
 def _build_archive(order: _Order) -> tuple[Path, bool]:
     """Build the kernel of a tarball in a tree that is removed afterwards, unless the kernel exists."""
-    digest = order.archive_digest
+    digest = order.digest(digest_source(order.source))
     target = store.store() / digest[:16]
     if order.is_fulfilled_by(target):
         return target, False

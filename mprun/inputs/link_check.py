@@ -14,7 +14,7 @@ from mprun.inputs.subnet import check_addresses
 from mprun.inputs.ways import Crossing, FlowPaths, Ways
 from mprun.model import spec
 from mprun.model.grouping import gather
-from mprun.model.path import PathEnd, find_areas
+from mprun.model.path import PathEnd, find_areas, used_paths
 from mprun.model.problem import Notes, ValuePath, tell_unknown
 from mprun.model.units import render_ratio
 from mprun.workloads.tool import receiver_of
@@ -110,6 +110,25 @@ def check_dead_ends(known_paths: FlowPaths, places: Mapping[str, ValuePath], doc
                 other = link.ends[link.ends[0] == host]
                 message = f"link '{link.name}' of '{host}' leads to no other host: join '{other}' to '{peer}'"
                 document.warn(places.get(link.name, _GENERATOR), f"{message}, or remove it")
+
+
+def check_mtus(known_paths: FlowPaths, places: Mapping[str, ValuePath], document: Document) -> None:
+    """Warn of links whose larger MTU no flow can use, because each way over them continues over a smaller one."""
+    large = {link.name: link for link in known_paths.topology.links if link.mtu > spec.DEFAULT_MTU}
+    flows = known_paths.experiment.traffic if large and not document.tree.is_resolved else ()
+    used = [(flow, path) for flow in flows for path in used_paths(flow.protocol, known_paths.of(flow))]
+    ways = [(flow.name, *known_paths.ways.find_narrowest(flow, path)) for flow, path in used]
+    for name, link in large.items():
+        own = [(narrowest, flow_name) for flow_name, narrowest, names in ways if name in names]
+        narrowest, flow_name = max(own, key=lambda one: one[0].mtu, default=(link, ""))
+        if link.mtu > narrowest.mtu:
+            message = (
+                f"no packet is so long, as '{flow_name}' continues over '{narrowest.name}' with MTU {narrowest.mtu}"
+            )
+            key = places.get(narrowest.name, _GENERATOR)[0]
+            is_left_out = key == "server_paths" and not document.has(key)
+            remedy = f"write '{key}: [{{mtu: {link.mtu}}}]'" if is_left_out else "write the same there"
+            document.warn((*places.get(name, _GENERATOR), "mtu"), f"{message}: {remedy}")
 
 
 def check_directions(

@@ -457,6 +457,7 @@ def _read_action(
         cross_check.check_captures(network.spec, action, document)
         cross_check.check_faults(paths, document)
         link_check.check_dead_ends(paths, network.places, topology)
+        link_check.check_mtus(paths, network.places, topology)
         link_check.check_directions(paths, network.places, network.events, document, topology)
         event_check.check_places(paths, network.events, document, topology)
         link_check.check_marks(paths, network.places, document, topology, notes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rates that flows offer, against the rates of the links on their way.
+"""The rates that flows offer and the values that are expected, against the links on the way of the flows.
 
 Routes are not known yet. A packet takes one of the ways with the fewest routers, so that a maximum flow over all these
 ways bounds what arrives. A flow over one path gets at most what the widest way carries. A link that lies on every way
@@ -78,8 +78,12 @@ def check_rates(paths: FlowPaths, notes: Notes) -> None:
 
 
 def check_bounds(paths: FlowPaths, notes: Notes) -> None:
-    """Warn of expectations on the payload of a flow that are above all that its links can carry."""
+    """Warn of expectations that no run can meet.
+
+    These are payloads of a flow above all that its links can carry, and round-trip times below the delays of a path.
+    """
     experiment = paths.experiment
+    _check_rtts(paths, notes)
     # a program of the user's may count what it likes
     flows = {flow.name: flow for flow in experiment.traffic if flow.tool != "exec"}
     wanted = [(n, one, flows.get(one.metric.rpartition(".")[0])) for n, one in enumerate(experiment.expectations)]
@@ -89,6 +93,8 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
     for n, one, flow in wanted:
         least, kind = one.minimum or one.equals, one.metric.rpartition(".")[2]
         used = () if flow is None else used_paths(flow.protocol, paths.of(flow))
+        backups = _find_unused(paths, flow) if flow is not None and used else ()
+        used = [path for path in used if path not in backups]
         is_joined = flow is not None and used and flow.source != flow.destination
         if flow is None or least is None or kind not in ("goodput", "bytes") or not is_joined:
             continue
@@ -105,6 +111,9 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
         if least > most * (limit_s / 8 if until else 1):
             key = "equals" if one.minimum is None else "min"
             message = f"cannot hold: the links of '{flow.name}' carry at most {most / 1e6:.4g}mbit of payload{until}"
+            if backups:
+                unused = " and ".join(f"'{path.name}'" for path in backups)
+                message += f" without {unused}, used only if the other paths fail"
             if len(directions) == 1 and (other := max(carried.values())) >= least and not until:
                 turn = "remove 'reverse'" if flow.options.get("reverse") else "write 'reverse: true'"
                 turn = turn if "reverse" in tool_of(flow).Entry.model_fields else "swap 'from' and 'to'"
@@ -113,6 +122,39 @@ def check_bounds(paths: FlowPaths, notes: Notes) -> None:
                     f"; the other direction carries {carries}: {turn} in the flow, or swap the rates of the links"
                 )
             notes.warn(("expect", n, key), message)
+
+
+def _find_unused(paths: FlowPaths, flow: Flow) -> Sequence[NamedPath]:
+    """Return the backups of a flow of MPTCP that send nothing, as nothing in the files can take another path down."""
+    first, *others = paths.of(flow)
+    hosts = filter(None, map(paths.experiment.hosts.get, (flow.source, flow.destination)))
+    is_default = all(host.mptcp.scheduler == "default" and "mptcp" not in str(host.sysctl) for host in hosts)
+    is_lossy = any(way.loss for link in paths.topology.links for way in (link.forward, link.reverse))
+    if flow.protocol != "mptcp" or not is_default or is_lossy or paths.topology.changes or paths.experiment.faults:
+        return ()
+    marked = {link.name for link in paths.topology.links if link.backup}
+    return () if first.first_link in marked else [path for path in others if path.first_link in marked]
+
+
+def _check_rtts(paths: FlowPaths, notes: Notes) -> None:
+    """Warn of round-trip times of paths that are below the delays of their links, where these are constant."""
+    known = {path.name: (pair, path) for pair, found in paths.named.items() for path in found}
+    changing = {change.link for change in paths.topology.changes if isinstance(change, LinkChange)}
+    for n, one in enumerate(paths.experiment.expectations):
+        name, _, kind = one.metric.partition(".")
+        most = one.equals if one.maximum is None else one.maximum
+        if name not in known or kind != "rtt" or most is None:
+            continue
+        (source, destination), path = known[name]
+        crossings = paths.ways.between((source, path.first_link), (destination, path.last_link), path.family)
+        crossed = {crossing[0] for crossing in crossings}
+        ways = [way for link in paths.topology.links if link.name in crossed for way in (link.forward, link.reverse)]
+        # of several ways, any may be taken
+        is_single = len(_find_way(crossings, source, destination) or ()) == len(crossings)
+        is_constant = not (changing & crossed or any(way.jitter or way.reorder for way in ways))
+        if is_single and is_constant and most < (least := sum(way.delay_ns for way in ways) / NS_PER_S):
+            message = f"cannot hold: the delays of '{name}' there and back add up to {least * 1000:.6g}ms"
+            notes.warn(("expect", n, "equals" if one.maximum is None else "max"), message)
 
 
 def _check_together(running: Sequence[_Stream], capacity: _Capacity, told: set[str], notes: Notes) -> None:

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
 from mprun.model.path import HostPair, NamedPath, PathEnd, count_steps, name_paths, search, usable_paths, used_paths
-from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, TopologySpec
+from mprun.model.spec import FAMILIES, ExperimentSpec, Family, Flow, LinkSpec, TopologySpec
 
 # A direction of a link: its name, and the two nodes in the order in which a packet meets them.
 Crossing = tuple[str, str, str]
@@ -54,12 +54,17 @@ class Ways:
             for family in FAMILIES
         }
 
+    def find_narrowest(self, flow: Flow, path: NamedPath) -> tuple[LinkSpec, frozenset[str]]:
+        """Return a link with the smallest MTU on all ways of a path of a flow, and the names of all links on them."""
+        ways = self.between((flow.source, path.first_link), (flow.destination, path.last_link), path.family)
+        names = frozenset(name for name, _, _ in ways)
+        return min((link for link in self.topology.links if link.name in names), key=lambda link: link.mtu), names
+
     def find_mtu(self, flow: Flow, path: NamedPath) -> int:
         """Return the smallest MTU on all ways of a path of a flow."""
         if len(mtus := {link.mtu for link in self.topology.links}) == 1:
             return mtus.pop()
-        ways = self.between((flow.source, path.first_link), (flow.destination, path.last_link), path.family)
-        return min(self._links[name].mtu for name, _, _ in ways)
+        return self.find_narrowest(flow, path)[0].mtu
 
     def of(self, sender: str, receiver: str, flow: Flow, used: Iterable[NamedPath]) -> frozenset[Crossing]:
         """Return the crossings on all ways of the paths that a flow uses in one direction."""

@@ -40,7 +40,7 @@ USED_IN = {
         "agent cli/faults.py compile/packet_trains.py compile/planner.py engines/real.py inputs/loading.py "
         "inputs/cross_check.py inputs/experiment.py inputs/keys/experiment.py inputs/writer.py metrics/host_doubts.py "
         "metrics/shortfall.py model/intent model/plan.py model/spec.py questions/faults.py "
-        "questions/packet_choice.py questions/question_figures.py model/agent_report.py"
+        "questions/packet_choice.py questions/question_figures.py model/agent_report.py inputs/offered_rate.py"
     ),
     "finding": "cli/lab.py cli/show_lab.py labs/study_figure.py labs/study_page.py",
     "guest": "engines kernel",

@@ -10,8 +10,8 @@ from dataclasses import replace
 from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.field import SEED
-from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix, tell_no_parameter
-from mprun.inputs.parameter import FileParameters
+from mprun.inputs.matrix_cells import CellValues, Matrix, check_place, read_matrix
+from mprun.inputs.parameter import FileParameters, tell_no_parameter
 from mprun.inputs.reader import FileTree
 from mprun.inputs.template import advise_product
 from mprun.model.frozen import Frozen
@@ -21,6 +21,8 @@ from mprun.statements.expression import ExpressionError, UnknownName, parse
 
 # The beginning of a message about a text in place of a number with a unit. It says nothing of values out of bounds.
 _NO_NUMBER = re.compile(r"(?:cannot be rendered: )?'[^']+' is no(?!t computed: write one)")
+# A parameter with a unit behind it.
+_FOLLOWED = re.compile(r"\{\{ *(\w+) *\}\}([a-z%]+)")
 
 
 class FileTrees(Frozen):
@@ -160,7 +162,7 @@ def fill_in(files: FileTrees, documents: Sequence[Document], values: CellValues)
             if name == "seed":
                 message = f"no parameter 'seed' in {names}: write '--seed {text}'"
             elif name.isidentifier():
-                message = tell_no_parameter(name, found, f" in {names}")
+                message = tell_no_parameter(name, found, f" in {names}", text)
             elif name.rpartition(".")[2] in PROPERTIES and "." in name:
                 message += "; a property of a link is an axis: write 'matrix: {" + name + ": [...]}' to give it here"
             documents[0].add_problem(InputProblem(f"-p {name}", None, (), message))
@@ -183,6 +185,11 @@ def name_parameters(files: FileTrees, document: Document) -> Iterator[InputProbl
             template = f"{{{{ {written} }}}}" if is_name else advise_product(written)
         if template:
             problem = replace(problem, message=f"{problem.message.rpartition(': ')[0]}: write '\"{template}\"'")
+        followed = _FOLLOWED.fullmatch(str(document.written(problem.path)))
+        if followed and (given := files.parameters.get(followed[1], "")).endswith(followed[2]):
+            number = given.removesuffix(followed[2])
+            message = f"'{given}{followed[2]}' has its unit twice: write '-p {followed[1]}={number}'"
+            problem = replace(problem, message=message)
         yield replace(problem, message=f"{problem.message}{tell_givers(files, document, problem.path)}")
 
 

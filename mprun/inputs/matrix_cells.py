@@ -21,6 +21,7 @@ from mprun.inputs.keys.experiment import ExperimentFile
 from mprun.inputs.keys.file_model import PREPARED, check, explain, fields_of
 from mprun.inputs.keys.link import DirectionProperties, LinkProperties, find_disagreements
 from mprun.inputs.keys.matrix import EXCLUDE, MOST_CELLS, ZIP, RangeEntry
+from mprun.inputs.parameter import tell_no_parameter
 from mprun.model.axis import read_axis, read_number
 from mprun.model.engine_name import ENGINE_NAMES
 from mprun.model.frozen import Frozen
@@ -332,15 +333,6 @@ def _find_name_problem(name: str, value: object, parameters: Collection[str], do
         is_rate = any(number is not None and number[1] == "bit/s" for number in numbers)
         return f"{said}; if '{name}' is a link, write '{name}.rate'" if is_rate else said
     return None
-
-
-def tell_no_parameter(name: str, parameters: Collection[str], where: str = "") -> str:
-    """Return the message for a name that is no parameter of the files. where: the files, as the message has them."""
-    hint = name_nearest(name, parameters, "parameters")
-    if not hint.startswith(": did you mean"):
-        known = "" if hint.startswith("; there are no") else hint
-        hint = f": write 'params: {{{name}: ...}}' and {{{{ {name} }}}} where it holds{known}"
-    return f"no parameter '{name}'{where}{hint}"
 
 
 def lay_over(

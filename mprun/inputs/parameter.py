@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from mprun.inputs.template import MOST_IN_ALL, TemplateProblem, parse
-from mprun.model.problem import tell_unknown
+from mprun.model.problem import name_nearest
 from mprun.model.scalar import Scalar
 
+# A value that needs no quotes.
+_PLAIN_VALUE = re.compile(r"[\w.%/-]+")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -51,5 +53,20 @@ class FileParameters:
         self.used |= template.names
         unknown = sorted(template.names - set(self.values))
         if unknown and self.whole:
-            raise TemplateProblem(tell_unknown("parameter", unknown[0], self.values))
+            raise TemplateProblem(tell_no_parameter(unknown[0], self.values, is_used=True))
         return text if unknown else template.render(self.values)
+
+
+def tell_no_parameter(
+    name: str, known: Collection[str], where: str = "", value: str = "...", is_used: bool = False
+) -> str:
+    """Return the message for a name that is no parameter of the files.
+
+    where: the files, as the message has them. value: the text for the parameter. is_used: the files use the name.
+    """
+    hint = name_nearest(name, known, "parameters")
+    if not hint.startswith(": did you mean"):
+        entry = f"{name}: {value if _PLAIN_VALUE.fullmatch(value) else '...'}"
+        use = "" if is_used else f""", and '"{{{{ {name} }}}}"' where it holds"""
+        hint = f": write '{entry}' in 'params'{use}{hint}" if known else f": write 'params: {{{entry}}}'{use}"
+    return f"no parameter '{name}'{where}{hint}"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from mprun.inputs.document import Document
 from mprun.inputs.keys.event import PROPERTIES
 from mprun.inputs.keys.search import SearchEntry, read_axis
-from mprun.inputs.matrix_cells import PLACES, tell_no_parameter
+from mprun.inputs.matrix_cells import PLACES
+from mprun.inputs.parameter import tell_no_parameter
 from mprun.model.metric import Metric
 from mprun.model.problem import name_nearest, tell_unknown
 from mprun.model.scalar import Scalar

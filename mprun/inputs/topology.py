@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import get_args
 
+from mprun.inputs.cross_check import list_mappings
 from mprun.inputs.document import Document
 from mprun.inputs.event_changes import Timeline
 from mprun.inputs.event_entry import ReadEvent, read_events
@@ -65,6 +66,8 @@ class Topology(Frozen):
 def read_topology(values: Mapping[str, object], document: Document, lay_over: LayOver) -> Topology:
     """Return the topology from plain values. Problems go to the document. lay_over: changes its links afterwards."""
     _warn_of_properties(values, document)
+    entries = [entry for key in ("paths", "links") for _, entry in list_mappings(values.get(key))]
+    document.names = {("link",): [name for entry in entries if isinstance(name := entry.get("name"), str)]}
     if "topology" in values:
         for key in ("nodes", "links"):
             # a generator of a package may have such a key

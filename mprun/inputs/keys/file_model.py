@@ -116,6 +116,8 @@ Model = TypeVar("Model", bound=FileModel)
 # The keys of topologies and experiments that are read before their models.
 PREPARED = ("params", "extends", "include")
 
+# The text of a `KeyProblem` about a missing key. The message gets an example.
+MISSING = "is missing"
 # A function that returns an example for the value at a path, made from the example of its model.
 Suggest = Callable[[ValuePath, object], object]
 
@@ -287,13 +289,13 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
 
 def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, wanted: Any, suggest: Suggest) -> str:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    if kind == "mprun":
+    if kind == "mprun" and context["text"] != MISSING:
         return str(context["text"])
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
         return _say_unknown(path, owner, value)
-    if kind == "missing":
+    if kind in ("missing", "mprun"):
         example = write_example(owner, str(path[-1]), partial(_fit, path=path, suggest=suggest))
         kinds = get_args(wanted) if get_origin(wanted) is Literal else ()
         others = ", ".join(one for one in kinds if not example.endswith(f": {one}"))

@@ -83,6 +83,8 @@ COMMANDS = {name: found for group in GROUPS.values() for name, found in group.it
 
 # The key of the words behind the command in the context.
 _WORDS = "mprun.words"
+# More letters behind one dash may be the beginning of a long name.
+LEAST_CUT = 3
 # The delay after which an ignored signal is sent again.
 AGAIN_S = 0.02
 
@@ -124,13 +126,10 @@ class LateGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.MissingParameter as error:
-            files = {"topology": "-t TOPOLOGY", "experiment": "-x EXPERIMENT"}
-            if error.ctx and error.param and error.param.name in files:
-                asked = [one for one in error.ctx.command.params if one.name in files]
-                wanted = [files[one.name] if one.required else f"[{files[one.name]}]" for one in asked]
-                what = "name both files" if all(one.required for one in asked[:2]) else "name the file"
-                words = " ".join((error.ctx.command_path, *wanted))
-                raise click.UsageError(f"{what}: {words}", error.ctx) from None
+            if error.ctx and error.param and error.param.name in ("topology", "experiment"):
+                from mprun.cli.mistake import advise_files
+
+                raise click.UsageError(advise_files(error.ctx, ctx.meta[_WORDS]), error.ctx) from None
             raise
         except click.UsageError as error:
             from mprun.cli.mistake import advise_option, advise_usage
@@ -159,9 +158,11 @@ class LateGroup(click.Group):
             if not word.startswith("-") and isinstance(command, click.Group):
                 command = command.get_command(ctx, word)
             elif len(word) > 2 and word[0] == "-" and command is not None:
-                names = next((one.opts for one in command.get_params(ctx) if f"-{word}" in one.opts), None)
-                if names:
-                    raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, names))}", ctx)
+                options = [one.opts for one in command.get_params(ctx)]
+                # click reads `-topo` as -t with the file `opo`
+                near = [(len(one), names) for names in options for one in names if one.startswith(f"-{word}")]
+                if near and (len(word) > LEAST_CUT or min(near)[0] == len(word) + 1):
+                    raise click.UsageError(f"no option '{word}': write {' or '.join(map(repr, min(near)[1]))}", ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -15,6 +15,7 @@ import click
 
 from mprun.inputs.keys.file_model import FileModel, fields_of, write_example
 from mprun.model.problem import find_nearest, list_names
+from mprun.storage.look_up import say_bundle
 
 # Options of earlier versions, and the advice for each.
 REMOVED_OPTIONS: Mapping[str, str] = {
@@ -31,11 +32,7 @@ _METRICS = "`mprun show --all` shows all metrics of a run, `mprun export SWEEP -
 # Options of other tools, the commands that they are meant for, and the way to the same. A command is a name, such as
 # `runs.rm` for one of a group, or an option that the command has; without any, all commands are meant.
 _OTHERWISE: Sequence[tuple[str, str, str]] = (
-    (
-        "--repeat --runs --count --repetitions --iterations --seeds",
-        "run sweep",
-        _REPEAT,
-    ),
+    ("--repeat --runs --count --repetitions --iterations --seeds", "run sweep", _REPEAT),
     (
         "--repeat --runs --repetitions --iterations --seeds",
         "faults",
@@ -60,7 +57,11 @@ _OTHERWISE: Sequence[tuple[str, str, str]] = (
     ("--force --overwrite", "run sweep", "each run has a new directory, so that nothing is overwritten"),
     ("--all", "runs.rm", _ALL),
     ("--excel --xlsx --xls --ods", "export", "--csv writes files that a spreadsheet opens"),
-    ("--to --html", "report", "report.html in the run is the page: copy it, or use `mprun export`"),
+    ("--to --html", "report", "leave it out: the page is report.html in the run, which you can copy"),
+    ("--html", "export show", "`mprun report` writes the page, report.html in the run"),
+    ("--json", "export", "`mprun show --json` prints a run as JSON"),
+    ("--to", "verify", "--keep keeps the new runs"),
+    ("--plot --plots", "run sweep", "`mprun report` draws figures of the results"),
     (
         "--pdf --png --svg",
         "report export",
@@ -98,7 +99,7 @@ _SHORT: Mapping[str, str] = {
 _MEANT: Mapping[str, str] = {
     **{"list": "runs list", "ls": "runs list", "rm": "runs rm", "init": "new", "create": "new", "check": "validate"},
     **{"delete": "runs rm", "remove": "runs rm", "results": "show", "open": "report --open"},
-    **dict.fromkeys(("reproduce", "rerun", "repeat"), "verify"),
+    **dict.fromkeys(("reproduce", "rerun", "repeat", "unbundle", "unpack"), "verify"),
 }
 # Words that other tools have for a command of a group.
 _ACTIONS: Mapping[str, str] = {
@@ -254,6 +255,18 @@ def advise_usage(error: click.UsageError, commands: Collection[str], words: Sequ
     return click.UsageError(f"{found[0]}: {_advise_extra(found[1], command, error.ctx, commands)}", error.ctx)
 
 
+def advise_files(context: click.Context, words: Sequence[str]) -> str:
+    """Return the message for a command without a topology or an experiment. words: the command line behind it."""
+    if bundle := next(filter(None, map(say_bundle, words)), None):
+        return bundle
+    files = {"topology": "-t TOPOLOGY", "experiment": "-x EXPERIMENT"}
+    asked = {one.name: one.required for one in context.command.params if one.name in files}
+    # `mprun plan` needs both, unless it compares plans
+    takes_both = all(asked.values()) or not any(asked.values())
+    wanted = [files[name] if takes_both or is_needed else f"[{files[name]}]" for name, is_needed in asked.items()]
+    return f"name {'both files' if takes_both else 'the file'}: {' '.join((context.command_path, *wanted))}"
+
+
 def _advise_extra(text: str, command: click.Command, context: click.Context, commands: Collection[str]) -> str:
     """Return the advice for arguments that a command does not take. commands: of `mprun`."""
     first = text.split()[0]
@@ -287,6 +300,8 @@ def _advise_extra(text: str, command: click.Command, context: click.Context, com
     if is_result and command.name == "bundle":
         return "a bundle holds one run or sweep: write a command for each"
     if "-x" in {name for one in command.params for name in one.opts} and _is_file(first):
+        if not context.params.get("topology"):
+            return advise_files(context, ())
         return "a command takes one topology and one experiment: write a command for each other file"
     if command.name == "show" and "." in first:
         return _METRICS
@@ -302,12 +317,6 @@ def name_target(command: click.Command, text: str) -> str:
     # of `options.Target`, whose module needs this one
     suggest = getattr(option.type, "suggest", None)
     return f"--to {suggest(text) if suggest else text}"
-
-
-def advise_parent(parent: str, command: click.Command) -> str:
-    """Return the advice for a file in place of the folder of runs."""
-    target = name_target(command, parent)
-    return "-o names the folder of the runs, not a file: " + (f"write '{target}'" if target else "leave it out")
 
 
 def advise_command(word: str, others: Sequence[str], commands: Collection[str]) -> str:
@@ -361,5 +370,7 @@ def advise_operand(name: str, command: click.Command, metrics: Collection[str]) 
         return _NEWEST
     if name.endswith((".pcap", ".pcapng")):
         return f"name the run of the capture, as in `mprun {command.name} latest`"
-    is_new = "." in name and not os.path.exists(name) and not name.endswith((".zip", ".yaml", ".yml"))
+    # a command other than `bundle` may mean the file of one
+    given = (".yaml", ".yml", *([".zip"] if command.name != "bundle" else []))
+    is_new = "." in name and not os.path.exists(name) and not name.endswith(given)
     return f"write '{target}'" if is_new and (target := name_target(command, name)) else ""

@@ -107,13 +107,11 @@ def _find(parent: Path, name: str, look: Callable[[Path, str], FoundT]) -> tuple
 
 def advise(parent: Path, name: str) -> str:
     """Return the message about a name that means no run, such as the name of a metric; empty if none is known."""
-    from mprun.cli.mistake import advise_operand, advise_parent
+    from mprun.cli.mistake import advise_operand
 
     context = click.get_current_context(silent=True)
     if context is None or Path(name).is_dir():
         return ""
-    if re.fullmatch(r"\.[a-z]\w*", parent.suffix) and not parent.exists():
-        return advise_parent(str(parent), context.command)
     metrics: Collection[str] = ()
     with contextlib.suppress(MprunError, IndexError):
         metrics = list_runs(parent)[-1].summary().metrics

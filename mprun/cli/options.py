@@ -57,13 +57,19 @@ class ResultFolder(click.Path):
         there = next(folder for folder in (whole, *whole.parents) if os.path.lexists(folder))
         if not os.path.isdir(there):
             self.fail(f"'{there}' is no directory: name another", param, ctx)
+        if path.suffix in _OF_FILES and there != whole:
+            from mprun.cli.mistake import name_target
+
+            target = name_target(ctx.command, str(path)) if ctx else ""
+            remedy = f"write '{target}'" if target else "leave it out"
+            self.fail(f"'{path}' would be the folder of the runs, not a file: {remedy}", param, ctx)
         if there not in (whole, whole.parent):
             self.fail(f"no directory '{path.parent}': make it first", param, ctx)
         return path
 
 
 # The ends of names of files that commands write.
-_OF_FILES = (".csv", ".md", ".pdf", ".qlog", ".sqlite", ".tex", ".yaml", ".yml", ".zip")
+_OF_FILES = (".csv", ".html", ".md", ".pdf", ".qlog", ".sqlite", ".tex", ".txt", ".yaml", ".yml", ".zip")
 
 
 class Target(click.Path):

@@ -27,7 +27,10 @@ def command(files: options.FileOptions, as_json: bool, diff: tuple[str, str] | N
         _show_difference(*diff)
         return
     if not files.topology or not files.experiment:
-        raise click.UsageError("give -t and -x, or --diff A B")
+        from mprun.cli.mistake import advise_files
+
+        context = click.get_current_context()
+        raise click.UsageError(f"{advise_files(context, ())}, or write --diff A B", context)
     from mprun.compile import allocate, compile_plan
 
     loaded = files.load()

@@ -36,11 +36,8 @@ def find_run(parent: Path, name: str) -> RunDirectory:
             record = "sweep.json" if (candidate / "runs").is_dir() else "plan.json"
             raise damaged(candidate / record, "the file is missing")
         if candidate.exists():
-            # few operands are no result, and the import is expensive
-            import zipfile
-
-            if candidate.is_file() and zipfile.is_zipfile(candidate):
-                raise SpecError(f"{name} is a bundle: `mprun verify {name}` makes its runs again")
+            if message := say_bundle(str(candidate)):
+                raise SpecError(message)
             is_named_so = candidate.suffix == ".zip"
             what = "has no plan.json" if candidate.is_dir() else "is no bundle" if is_named_so else "is a file"
             inside = [str(candidate / one) for one in _list_inside(candidate, "plan.json")]
@@ -139,3 +136,12 @@ def _list_below(parent: Path) -> list[Path]:
         with contextlib.suppress(OSError):
             found += [one / "runs"] if list_runs(one / "runs") else []
     return found
+
+
+def say_bundle(name: str) -> str:
+    """Return the message that a file is a bundle, which is no run; empty for any other name."""
+    # few operands are no result, and the import is expensive
+    import zipfile
+
+    is_bundle = Path(name).is_file() and zipfile.is_zipfile(name)
+    return f"{name} is a bundle: `mprun verify {name}` makes its runs again" if is_bundle else ""

@@ -155,9 +155,10 @@ def tell_dead(flow: AddressedFlow, changes: Sequence[Change], began_ns: int) -> 
     paths = flow.paths[:1] if flow.protocol == "tcp" else flow.paths
     if paths and all(path.name in since for path in paths):
         which = "none of its paths has" if len(paths) > 1 else f"'{paths[0].name}', its only path, has not"
-        return f"; {which} carried packets since {TIME.render(max(since[path.name] for path in paths), 'tc')}"
+        lasts = f"{which} carried packets since {TIME.render(max(since[path.name] for path in paths), 'tc')}"
+        return f"; {lasts}: let the flow end before, or restore {'one' if len(paths) > 1 else 'it'} by an event"
     if flow.paths and since.get(first := flow.paths[0].name, began_ns + 1) <= began_ns:
-        return f"; '{first}', over which it connects, carried no packets when it began"
+        return f"; '{first}', over which it connects, carried no packets when it began: list another path first"
     return ""
 
 

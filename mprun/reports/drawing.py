@@ -19,6 +19,7 @@ from mprun.model.wording import describe, say_changes
 from mprun.reports import layout
 from mprun.reports.layout import Layout
 from mprun.safety.text import name_some
+from mprun.workloads.tool import receiver_of
 
 # If more links than this have the same values, they share an entry. There are as many entries as line styles.
 MOST_LABELS = 4
@@ -278,7 +279,7 @@ def _say(flow: Flow) -> str:
         when = f"{start} after {moment}{flow.after.flow}".lstrip()
     length = "" if flow.duration_ns is None else f" for {TIME.render(flow.duration_ns, 'people')}"
     family = "" if flow.family is None else f" over {FAMILIES[flow.family]}"
-    arrow = "←" if flow.options.get("reverse") else "↔" if flow.options.get("bidirectional") else "→"
+    arrow = "←" if receiver_of(flow) == flow.source else "↔" if flow.options.get("bidirectional") else "→"
     return f"{flow.name}: {tool}, {flow.source} {arrow} {flow.destination}{family}, {when}{length}"
 
 

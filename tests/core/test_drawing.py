@@ -242,10 +242,13 @@ def test_the_start_of_a_flow_after_another_names_the_other(tmp_path: Path) -> No
         for n, start in enumerate(starts)
     )
     first = "  - {name: get, tool: ping, from: client, to: server, count: 1}\n"
+    first += "  - {name: page, tool: http, from: client, to: server, protocol: tcp, sizes: [1mb]}\n"
     (tmp_path / "xp.yaml").write_text(f"version: 1\ntraffic:\n{first}{traffic}")
     shown = dict(texts(ElementTree.fromstring(run("-t", LAB / "topo", "-x", tmp_path / "xp").stdout)))
     for n, text in enumerate(starts.values()):
         assert f"f{n}: ping, client → server, {text}" in shown
+    # the arrow is the direction of the data
+    assert "page: http over TCP, client ← server, from 0 s" in shown
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)

@@ -60,10 +60,16 @@ def test_failures_of_paths(changes: list[Change], failures: list[tuple[str, floa
     [
         (
             [link(1, "path0", is_up=False), link(2, "path1", is_up=False)],
-            "; none of its paths has carried packets since 2s",
+            "; none of its paths has carried packets since 2s: let the flow end before, or restore one by an event",
         ),
-        ([link(0, "server0", ALL)], "; none of its paths has carried packets since 0s"),
-        ([link(0, "path0", ALL)], "; 'path0', over which it connects, carried no packets when it began"),
+        (
+            [link(0, "server0", ALL)],
+            "; none of its paths has carried packets since 0s: let the flow end before, or restore one by an event",
+        ),
+        (
+            [link(0, "path0", ALL)],
+            "; 'path0', over which it connects, carried no packets when it began: list another path first",
+        ),
         ([link(1, "path0", ALL)], ""),
         ([link(0, "path1", ALL)], ""),
         ([link(0, "path0", ALL), link(5, "path0")], ""),
@@ -75,10 +81,9 @@ def test_paths_without_which_a_flow_cannot_end(changes: list[Change], text: str)
 
 def test_plain_tcp_cannot_end_without_its_own_path() -> None:
     changes = [link(1, "path0", ALL)]
-    assert (
-        tell_dead(replace(FLOW, protocol="tcp"), changes, 0)
-        == "; 'path0', its only path, has not carried packets since 1s"
-    )
+    told = tell_dead(replace(FLOW, protocol="tcp"), changes, 0)
+    lasts = "; 'path0', its only path, has not carried packets since 1s"
+    assert told == f"{lasts}: let the flow end before, or restore it by an event"
 
 
 def test_watches_last_ten_seconds_at_most_and_do_not_overlap() -> None:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -154,7 +155,8 @@ class LateGroup(click.Group):
     def _refuse_one_dash(self, ctx: click.Context, args: Sequence[str]) -> None:
         """Raise UsageError for the long name of an option after one dash, which click reads as several short names."""
         command: click.Command | None = self
-        for word in args:
+        # the words of another program follow after `--`
+        for word in takewhile("--".__ne__, args):
             if not word.startswith("-") and isinstance(command, click.Group):
                 command = command.get_command(ctx, word)
             elif len(word) > 2 and word[0] == "-" and command is not None:

@@ -448,6 +448,6 @@ def test_flows_that_nobody_can_reach(mprun: Callable[..., Result], tmp_path: Pat
     assert result.status == 1
     assert result.metric("flows.flows") == 3
     limit = "after 62.0 s, the time limit of flows for this work"
-    path = "'path0', its only path, has not carried packets since 1500ms"
-    assert result.summary["errors"] == [f"flows: did not end in time and was stopped {limit}; {path}"]
+    path = "'path0', its only path, has not carried packets since 1500ms: let the flow end before, or restore it by an "
+    assert result.summary["errors"] == [f"flows: did not end in time and was stopped {limit}; {path}event"]
     assert result.summary["metrics"]["flows.bytes"]["value"] == 2048

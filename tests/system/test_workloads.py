@@ -213,7 +213,7 @@ def test_an_unanswered_request_is_an_error(run: Callable[..., Result]) -> None:
     topology = ONE_PATH + "events: [{at: 1s, link: path0, set: {loss: 100%}}]\n"
     result = run("  - {tool: http, from: client, to: server, sizes: [1kb, 100mb], timeout: 5s}\n", topology)
     assert result.status == 1
-    why = "'path0', its only path, has not carried packets since 1s"
+    why = "'path0', its only path, has not carried packets since 1s: let the flow end before, or restore it by an event"
     said = f"http: did not end in time and was stopped after 5s, its 'timeout'; {why}"
     assert result.summary["errors"] == [said]
 

@@ -120,7 +120,7 @@ def _write_paper(found: ResultDirectory, form: PaperFormat, metrics: Sequence[st
     if isinstance(found, RunDirectory):
         of_run = found.summary()
         expected = {one.metric for one in of_run.expectations}
-        main = choose_main(list_known(of_run), expected, find_own(found))
+        main = choose_main(list_known(of_run, found), expected, find_own(found))
         chosen = check_metrics(metrics, list(of_run.metrics)) or main
         return write(table_of_run(of_run, chosen), form)
     operand.tell_incomplete(found)

@@ -59,22 +59,27 @@ def tell_built(built: Kernel | BuiltProgram, is_new: bool, as_json: bool) -> Non
         click.echo(f"{built.version} is built already: {built.path}")
 
 
-def show_table(rows: Sequence[Sequence[str]], names: int, repeated: int | None = None) -> None:
+def show_table(rows: Sequence[Sequence[str]], names: int, repeated: int | None = None, rest: str = "") -> None:
     """Print a table, with an empty line between its parts. The first row is the head.
 
     In a terminal too narrow for one column beside the repeated ones, the longest text of these loses its middle.
 
     - names: the number of columns with texts, which come first; the others have numbers.
     - repeated: the number of columns with which each part begins. Default: those with texts.
+    - rest: a command that shows all columns. The table has one part then, as wide as a line, before this command.
     """
     columns = [list(column) for column in zip(*rows, strict=True)]
     first, others = columns[: repeated or names], columns[repeated or names :]
     if sys.stdout.isatty():
         _narrow(first, _room_beside(first) - GAP - max(map(_width, others), default=0))
-    for number, part in enumerate(_fit(others, _room_beside(first))):
+    is_narrow = bool(rest) or sys.stdout.isatty()
+    parts = list(_fit(others, _room_beside(first) if is_narrow else sys.maxsize))
+    for number, part in enumerate(parts[:1] if rest else parts):
         if number:
             click.echo()
         _show_columns([*first, *part], names)
+    if rest and len(parts) > 1:
+        click.echo(f"{' ' * GAP}{len(others) - len(parts[0])} more: {rest}")
 
 
 def _room_beside(columns: Sequence[Sequence[str]]) -> int:
@@ -101,10 +106,10 @@ def _width(column: Iterable[str]) -> int:
 
 
 def _fit(columns: Iterable[list[str]], room: int) -> Iterator[list[list[str]]]:
-    """Yield the columns of each part of the table, so that each part fits. Without a terminal there is one part."""
+    """Yield the columns of each part of the table, so that each part fits."""
     part: list[list[str]] = []
     for column in columns:
-        if part and sys.stdout.isatty() and sum(GAP + _width(one) for one in (*part, column)) > room:
+        if part and sum(GAP + _width(one) for one in (*part, column)) > room:
             yield part
             part = []
         part.append(column)

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 
 import click
 
 from mprun.cli import prose
 from mprun.cli.output import mark
-from mprun.errors import MprunError
 from mprun.model.grouping import gather
-from mprun.model.intent import Intent
 from mprun.model.metric import SYMBOLS, find_owned
 from mprun.model.run_summary import Kind, Summary
-from mprun.reports.metrics import choose_main, find_hidden, format_bound, format_judged, list_known, list_own
+from mprun.reports.metrics import choose_main, find_hidden, flows_of, format_bound, format_judged, list_known, list_own
 from mprun.safety.text import printable
 from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.tool import OwnedMetrics
@@ -37,18 +34,7 @@ def show_summary(
     Colours are used only if the output is a terminal. told: warnings that were printed before, and are left out.
     """
     expected = gather((verdict.metric, verdict) for verdict in summary.expectations)
-    # the plan of another version may not be readable
-    intent: Intent | None = None
-    with contextlib.suppress(MprunError):
-        intent = run.plan().intent
-    flows = intent.traffic if intent else ()
-    metrics = summary.metrics
-    if intent and len(metrics) > 1 and [*metrics] == sorted(metrics):
-        # earlier versions sorted the names; the order of the tools needs them, and they are slow to import
-        from mprun.metrics.summary import order_metrics
-
-        summary = summary._replace(metrics=order_metrics(metrics, intent))
-    metrics, known = summary.metrics, list_known(summary)
+    flows, metrics, known = flows_of(run), summary.metrics, list_known(summary, run)
     names = known if show_all else choose_main(known, expected, list_own(flows))
     left_out = len(known) - len(names)
     unmeasured = [name for name in expected if name not in metrics]

@@ -25,14 +25,16 @@ def show_sweep(
 ) -> None:
     """Print a summary, with mean and t interval for cells with several runs.
 
-    wanted: metrics to show, named on the command line. Otherwise those that the experiment names are shown.
+    wanted: metrics to show, named on the command line. Otherwise as many of the sweep's table as fit are shown.
     """
     cells = summary.cells
     table = table_of_sweep(cells, metrics_of_sweep(sweep, cells, wanted), confidence)
     click.echo()
-    show_table([table.head, *([str(cell) for cell in row] for row in table.rows)], table.names, table.names + 1)
+    rows = [table.head, *([str(cell) for cell in row] for row in table.rows)]
+    rest = "" if wanted else f"mprun export --markdown {prose.spell_path(sweep.path)}"
+    show_table(rows, table.names, table.names + 1, rest)
     click.echo()
-    for row in list_verdicts(summary):
+    for row in list_verdicts(summary, sweep):
         _show_verdict(row)
     for kind, text in list_messages(sweep, cells):
         click.echo(_say(click.style(kind[:-1], fg=COLOURS[kind]), text))

@@ -12,14 +12,14 @@ from mprun.errors import MprunError
 from mprun.metrics.metric_table import check_metrics, choose_metrics, list_metrics
 from mprun.model.frozen import Frozen
 from mprun.model.grouping import gather
-from mprun.model.metric import OF_FLOWS, OF_PATH, find_metric
+from mprun.model.metric import find_owned
 from mprun.model.scalar import spell_values
 from mprun.model.units import factor_of, format_measured
 from mprun.storage.run_directory import RunDirectory
-from mprun.workloads import TOOLS
-from mprun.workloads.tool import load
+from mprun.workloads.tool import OwnedMetrics
 
 if TYPE_CHECKING:
+    from mprun.metrics.readings import SummaryMetrics
     from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
     from mprun.model.spec import Flow
     from mprun.model.sweep_files import CellSummary, SweepSummary
@@ -62,12 +62,12 @@ class ExpectationRow(Frozen):
     is_part: bool = False
 
 
-def list_verdicts(summary: SweepSummary) -> Iterator[ExpectationRow]:
+def list_verdicts(summary: SweepSummary, sweep: SweepDirectory) -> Iterator[ExpectationRow]:
     """Yield each expectation of a sweep, the cells in which it did not always hold, and each statement across cells."""
     found = gather((tuple(one.bounds.values()), (cell, one)) for cell in summary.cells for one in cell.expectations)
     for (metric, *_), judged in found.items():
         known = (cell.metrics[metric].unit for cell, _ in judged if metric in cell.metrics)
-        bound = format_bound(judged[0][1].bounds, next(known, None) or _find_symbol(metric))
+        bound = format_bound(judged[0][1].bounds, next(known, None) or _find_symbol(metric, sweep))
         held, of = sum(one.held for _, one in judged), sum(one.of for _, one in judged)
         yield ExpectationRow(metric, bound, f"held in {held} of {of} runs", held == of)
         for cell, one in judged:
@@ -83,12 +83,29 @@ def list_verdicts(summary: SweepSummary) -> Iterator[ExpectationRow]:
         yield ExpectationRow(statement.holds, "", "; ".join(sides) or statement.found, held_across)
 
 
-def _find_symbol(metric: str) -> str:
-    """Return the unit of a metric that no run measured, from the tools that have a metric of this name."""
-    for tool in filter(None, map(load, TOOLS)):
-        if found := find_metric({**OF_PATH, **OF_FLOWS, **tool.METRICS}, metric.partition(".")[2]):
+def _find_symbol(metric: str, sweep: SweepDirectory) -> str:
+    """Return the unit of a metric that no run measured, from the first run with a flow that has the metric."""
+    for kept in sweep.runs():
+        if found := find_owned(metric, OwnedMetrics(flows_of(kept.run))):
             return found[0].symbol
     return "1"
+
+
+def in_order(metrics: SummaryMetrics, run: RunDirectory) -> SummaryMetrics:
+    """Return the metrics of a run in reading order. Earlier versions sorted their names."""
+    if len(metrics) < 2 or [*metrics] != sorted(metrics) or not flows_of(run):
+        return metrics
+    # the order of the tools needs them, and they are slow to import
+    from mprun.metrics.summary import order_metrics
+
+    return order_metrics(metrics, run.plan().intent)
+
+
+def flows_of(run: RunDirectory) -> Sequence[Flow]:
+    """Return the flows of a run; none if its plan is of another version that this one cannot read."""
+    with contextlib.suppress(MprunError):
+        return run.plan().intent.traffic
+    return ()
 
 
 def list_own(flows: Iterable[Flow]) -> list[str]:
@@ -102,12 +119,7 @@ def find_own(source: ResultDirectory, cells: Sequence[CellSummary] = ()) -> list
     cells: those of the sweep's summary. The entries of a cell are read only if no cell before it has all its metrics.
     """
     runs = [source] if isinstance(source, RunDirectory) else _find_sources(source, cells)
-    found: list[str] = []
-    for run in runs:
-        # the plan of another version may not be readable
-        with contextlib.suppress(MprunError):
-            found += list_own(run.plan().intent.traffic)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(name for run in runs for name in list_own(flows_of(run))))
 
 
 def _find_sources(sweep: SweepDirectory, cells: Sequence[CellSummary]) -> Iterator[RunDirectory]:
@@ -192,8 +204,8 @@ def find_hidden(summary: Summary) -> set[str]:
     }
 
 
-def list_known(summary: Summary) -> list[str]:
-    """Return the metrics of a run, without those that others repeat or sum up and nothing was expected of."""
+def list_known(summary: Summary, run: RunDirectory) -> list[str]:
+    """Return the metrics of a run in order, without those that others repeat or sum up and nothing was expected of."""
     out = find_hidden(summary) | find_repeated(summary.metrics)
     out -= {one.metric for one in summary.expectations}
-    return [name for name in summary.metrics if name not in out]
+    return [name for name in in_order(summary.metrics, run) if name not in out]

@@ -50,7 +50,7 @@ def make_sweep_report(sweep: SweepDirectory, progress: PageProgress, confidence:
         description=description,
         status=summary.status,
         verdict=tell_outcome(summary),
-        verdicts=list(list_verdicts(summary)),
+        verdicts=list(list_verdicts(summary, sweep)),
         tiles=list(_tiles(study, summary)),
         problems=list(_problems(sweep, summary)),
         # figures before the network, which is the same in every cell

@@ -16,6 +16,7 @@ from mprun.model.sweep_files import CellVerdict, RunCounts, Statistic
 from mprun.reports.metrics import find_own, list_known
 from mprun.reports.paper import write
 from mprun.safety.cell import MISSING, Number
+from mprun.storage.run_directory import RunDirectory
 from mprun.storage.sweep_directory import SweepDirectory
 from mprun.sweeps.sweep_summary import read_summary
 from tests.hostile import make_sweep
@@ -106,14 +107,14 @@ def test_markdown_of_a_run() -> None:
     assert r"| c\|d | 2%   |    5 |" in write(table, "markdown")
 
 
-def test_flows_of_a_group_have_no_rows() -> None:
+def test_flows_of_a_group_have_no_rows(tmp_path: Path) -> None:
     """A table for a paper had each flow of a group, where `mprun show` had the group."""
     names = ("a.goodput", "b.goodput", "web.goodput", "b.bytes")
     verdict = ExpectationVerdict("b.goodput", minimum=1.0, maximum=None, equals=None, value=1.0, held=True)
     summary = PASSED._replace(
         metrics={name: MetricValue(1.0, "bit/s") for name in names}, groups={"web": ("a", "b")}, expectations=(verdict,)
     )
-    assert list_known(summary) == ["b.goodput", "web.goodput", "b.bytes"]
+    assert list_known(summary, RunDirectory(tmp_path)) == ["b.goodput", "web.goodput", "b.bytes"]
 
 
 def test_the_metrics_that_an_experiment_asks_for() -> None:

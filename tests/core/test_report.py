@@ -819,6 +819,13 @@ def test_only_whole_names_are_replaced() -> None:
     assert (shown.panels[0].title, shown.title) == ("control", "over control, by control.")
 
 
+def test_a_report_of_an_earlier_version_has_reading_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had the order of the alphabet: bulk's bytes before its goodput."""
+    monkeypatch.chdir(tmp_path)
+    text = _report_of(copy_run(tmp_path / "runs"))
+    assert re.findall("<td>(bytes|goodput|retransmits)<small>", text) == ["goodput", "bytes", "retransmits"]
+
+
 def test_a_report_links_the_files_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = copy_run(tmp_path / "runs")

@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from mprun.cli import prose
+from mprun.cli import group, prose
 from mprun.cli.show_run import show_summary
 from mprun.metrics.summary import order_metrics
 from mprun.storage.run_directory import RunDirectory
@@ -58,6 +59,14 @@ def test_the_metrics_of_an_earlier_version_are_shown_in_reading_order(capsys: py
     show_summary(summary, run, True)
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  bulk.")]
     assert shown[:3] == READING_ORDER
+
+
+def test_a_table_of_an_earlier_version_has_reading_order() -> None:
+    """It had the order of the alphabet."""
+    made = CliRunner().invoke(group, ["export", "--latex", str(RUN)], catch_exceptions=False)
+    rows = [line.split(" & ")[0] for line in made.stdout.splitlines() if " & " in line]
+    assert [name for name in rows if name.startswith("bulk.")][:2] == ["bulk.goodput", "bulk.retransmits"]
+    assert rows[-1] == "asks.delay.mean"
 
 
 def test_the_lines_of_a_compiler_stay(capsys: pytest.CaptureFixture[str]) -> None:

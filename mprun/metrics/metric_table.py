@@ -2,7 +2,8 @@
 """The results of a run or a sweep as one table: its metrics, their order, their units and their digits. Pure.
 
 The terminal, the page and the tables for papers show this table, and write its cells in their own form. Each metric of
-a sweep has one unit, in the head of its column, so that its cells can be compared.
+a sweep has one unit, in the head of its column, so that its cells can be compared. If cells give a metric units of
+different kinds, such as seconds and bit/s, each value has its own unit.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from mprun.safety.cell import MISSING, Number
 
 # The most metrics that a table of a sweep has if its experiment names none.
 MOST_COLUMNS = 6
+# The least significant digits of a value that fewer digits do not give exactly.
+LEAST_DIGITS = 4
 # The rounding of a mean and an interval of equal values, as a part of the mean.
 ROUNDING = 1e-12
 
@@ -43,8 +46,8 @@ class MetricTable(Frozen):
 
 def table_of_run(summary: Summary, metrics: Sequence[str]) -> MetricTable:
     """Return a row for each metric: its name, its unit and its value."""
-    measured = (format_measured(*summary.metrics[name]).partition(" ") for name in metrics)
-    rows = ((name, unit, Number(value)) for name, (value, _, unit) in zip(metrics, measured, strict=True))
+    found = ((name, *_spell(*summary.metrics[name])) for name in metrics)
+    rows = ((name, unit, Number(f"{digits:f}")) for name, digits, unit in found)
     return MetricTable(("metric", "unit", "value"), tuple(rows), 2)
 
 
@@ -65,10 +68,12 @@ def table_of_sweep(cells: Sequence[CellSummary], metrics: Sequence[str], confide
     return MetricTable((*axes, "runs", *heads), tuple(rows), len(axes))
 
 
-def _choose_unit(means: Sequence[Statistic]) -> str:
-    """Return the unit of a metric's column: that of the largest mean."""
+def _choose_unit(means: Sequence[Statistic]) -> str | None:
+    """Return the unit of a metric's column: that of the largest mean; None if the means are of different kinds."""
+    if len({one.unit for one in means}) > 1:
+        return None
     largest = max(means, key=lambda one: abs(one.mean), default=None)
-    return "" if largest is None else format_measured(largest.mean, largest.unit).partition(" ")[2]
+    return "" if largest is None else _spell(largest.mean, largest.unit)[1]
 
 
 def _count(cell: CellSummary) -> Number:
@@ -82,20 +87,33 @@ def _ended(cell: CellSummary) -> int:
     return cell.runs.total - cell.runs.error
 
 
-def _mean(cell: CellSummary, name: str, unit: str, confidence: float) -> str | Number:
+def _mean(cell: CellSummary, name: str, unit: str | None, confidence: float) -> str | Number:
     """Return the mean of a metric in a unit, half its t interval, and the number of runs if some lack the metric."""
     metric = cell.metrics.get(name)
     if metric is None:
         return MISSING
-    number, _, own = format_measured(metric.mean, metric.unit).partition(" ")
-    # all units are powers of ten, and the digits stay
-    factor, digits = factor_of(unit), Decimal(number)
-    alone = digits * (Decimal(repr(factor_of(own))) / Decimal(repr(factor))).normalize()
+    alone, said = _spell(metric.mean, metric.unit, unit)
+    factor, own = factor_of(said), said if unit is None else ""
     note = f"{metric.count} of {_ended(cell)} runs" if metric.count < _ended(cell) else ""
     interval = interval_of(metric, confidence)
     if interval is None:
-        return Number(f"{alone:f}", note=note)
-    return Number(*align(metric.mean / factor, (interval[1] - interval[0]) / 2 / factor, alone), note)
+        return Number(f"{alone:f}", note=note, unit=own)
+    return Number(*align(metric.mean / factor, (interval[1] - interval[0]) / 2 / factor, alone), note, own)
+
+
+def _spell(value: float, symbol: str, unit: str | None = None) -> tuple[Decimal, str]:
+    """Return a value in a unit, and the unit. Without a unit, it is that of `format_measured`, whose digits stay.
+
+    If these digits are not exact, they are at least `LEAST_DIGITS`: 123.4 ns are 0.000 ms there, and 0.0001234 ms here.
+    """
+    number, _, own = format_measured(value, symbol).partition(" ")
+    unit = own if unit is None else unit
+    # all units are powers of ten, and the digits stay
+    digits = Decimal(number) * (Decimal(repr(factor_of(own))) / Decimal(repr(factor_of(unit)))).normalize()
+    exact = value / factor_of(unit)
+    if abs(float(digits) - exact) > ROUNDING * abs(exact) and len(digits.as_tuple().digits) < LEAST_DIGITS:
+        digits = Decimal(f"{exact:.{max(0, LEAST_DIGITS - 1 - Decimal(exact).adjusted())}f}")
+    return digits, unit
 
 
 def interval_of(metric: Statistic, confidence: float) -> tuple[float, float] | None:

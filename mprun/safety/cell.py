@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from mprun.safety.text import plain
@@ -43,11 +43,13 @@ class Number:
 
     - half: half of its interval of confidence as text; empty without one.
     - note: about its runs, such as `2 of 3 runs`; empty without one.
+    - unit: empty if the head of its column has it.
     """
 
     digits: str
     half: str = ""
     note: str = ""
+    unit: str = ""
 
     def __str__(self) -> str:
         return self.write("{} ± {}")
@@ -55,7 +57,7 @@ class Number:
     def write(self, form: str) -> str:
         """Return the number as text. form: of a number with half of its interval."""
         number = form.format(self.digits, self.half) if self.half else self.digits
-        return f"{number} ({self.note})" if self.note else number
+        return " ".join(filter(None, (number, self.unit, f"({self.note})" if self.note else "")))
 
 
 def write_cell(value: object, language: Language) -> str:
@@ -65,7 +67,8 @@ def write_cell(value: object, language: Language) -> str:
     """
     match value:
         case Number():
-            return value.write(r"${} \pm {}$") if language == "latex" else str(value)
+            form = r"${} \pm {}$" if language == "latex" else "{} ± {}"
+            return replace(value, unit=_write_text(value.unit, language)).write(form)
         case None:
             return ""
         case bool():

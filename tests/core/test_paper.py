@@ -55,9 +55,50 @@ def test_a_value_keeps_its_digits_in_the_unit_of_its_column() -> None:
     assert table.head == ("runs", "x.count", "x.delay (ms)", "x.rate (Gbit/s)")
     assert [tuple(map(str, row)) for row in table.rows] == [
         ("5", "12345", "40.123", "2.00"),
-        ("5", "12345", "40.123", "0.00123"),
+        ("5", "12345", "40.123", "0.001235"),
     ]
     assert not table.has_intervals
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "largest", "half", "shown"),
+    [
+        # 0.000 ± 0 before
+        (123.4e-9, "s", 0.02, 0.0, "0.0001234 ± 0"),
+        (123.4e-9, "s", 123.4e-9, None, "0.0001234"),
+        (0.0001189, "share", 0.0001189, None, "0.01189"),
+        (0.00865033, "share", 0.00865033, None, "0.8650"),
+        # 0.0 ± <0.001 before
+        (7.3e-9, "share", 0.01, 3.2e-9, "0.00000073 ± 0.00000032"),
+        (8.3e-6, "share", 0.01, 2.7e-6, "0.00083 ± 0.00027"),
+        (9.8592e6, "bit/s", 9.8592e6, None, "9.859"),
+        # these digits are exact
+        (0.57, "share", 0.57, None, "57.0"),
+        (2e6, "bit/s", 2e9, None, "0.00200"),
+        (512, "byte", 512, None, "512"),
+        (-5.25, "1", 3, None, "-5.25"),
+        (0, "s", 0, 0.0, "0.000 ± 0"),
+    ],
+)
+def test_a_value_has_four_digits_whatever_the_unit_of_its_column(
+    value: float, unit: Symbol, largest: float, half: float | None, shown: str
+) -> None:
+    own = metric(value, unit) if half is None else metric(value, unit, value - half, value + half)
+    cells = [CELL._replace(metrics={"x.v": one}) for one in (own, metric(largest, unit))]
+    assert str(table_of_sweep(cells, ["x.v"], 0.95).rows[0][-1]) == shown
+    if half is None and value == largest:
+        table = table_of_run(PASSED._replace(metrics={"x.v": MetricValue(value, unit)}), ["x.v"])
+        assert str(table.rows[0][-1]) == shown
+
+
+def test_units_of_different_kinds_are_in_the_cells() -> None:
+    """The head was that of the largest mean, `x.v (Gbit/s)`, and 5000 s were 0.000005000000 there."""
+    means = (metric(5000, "s"), metric(5e12, "bit/s"), metric(5e6, "1"), metric(0.5, "share", 0.49, 0.51))
+    cells = [CELL._replace(metrics={"x.v": one, "x.n": metric(2e6, "bit/s")}) for one in means]
+    table = table_of_sweep(cells, ["x.v", "x.n"], 0.95)
+    assert table.head == ("runs", "x.v", "x.n (Mbit/s)")
+    assert [str(row[1]) for row in table.rows] == ["5000.000 s", "5000.00 Gbit/s", "5000000", "50.0 ± 1.0 %"]
+    assert r"5 & $50.0 \pm 1.0$ \% & 2.00 \\" in write(table, "latex")
 
 
 @pytest.mark.parametrize(

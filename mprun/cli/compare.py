@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +22,7 @@ from mprun.cli.operand import Operand, find_either, open_operands
 from mprun.cli.output import emit, mark
 from mprun.cli.progress import Bar
 from mprun.errors import MprunError, SpecError
-from mprun.metrics.comparison import ComparedMetric, Expected
+from mprun.metrics.comparison import ComparedMetric
 from mprun.metrics.statistics import CONFIDENCE
 from mprun.model.grouping import gather
 from mprun.model.problem import name_nearest
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from mprun.questions.divergence import Divergence
     from mprun.sweeps.operands import Operands, SidePair
 
+# What a caller refuses, by the names of the sides.
+SayReasons = Callable[[Sequence[str]], Sequence[str]]
 # The lines that differ in a file, without --all.
 MOST_LINES = 12
 
@@ -113,10 +116,10 @@ def command(
         if metrics:
             pair = replace(pair, compared=[one for one in pair.compared if one.metric in metrics])
         outside = [one for one in pair.compared if bound is not None and _is_outside(one, bound)]
-        worse = [one for one in pair.expected if one.is_worse]
-        reasons = _reasons(pair, outside, worse, within)
+        say_reasons = partial(_reasons, pair, outside, within)
+        reasons = say_reasons("AB")
         nothing = _say_nothing(pair, is_of_metrics=bound is not None or bool(metrics))
-        page = write_comparison(parent, [pair], named, reasons) if is_reported or is_shown else None
+        page = write_comparison(parent, [pair], named, say_reasons) if is_reported or is_shown else None
         divergence = _find_divergence(sides)
     cases = (("failed", 1, reasons), ("not compared", 2, nothing), ("incomplete", 1, any(operands.incomplete)))
     status, code = next(((word, code) for word, code, is_met in cases if is_met), ("passed", 0))
@@ -146,7 +149,7 @@ def command(
 
 
 def write_comparison(
-    parent: Path, pairs: Sequence[SidePair], named: Sequence[Operand], reasons: Sequence[str] = ()
+    parent: Path, pairs: Sequence[SidePair], named: Sequence[Operand], say_reasons: SayReasons = lambda _: ()
 ) -> Path:
     """Write the page of a comparison. Return its path. named: the sides; a single sweep for its halves."""
     from mprun.reports.comparison_page import make_comparison
@@ -160,7 +163,7 @@ def write_comparison(
         if isinstance(one.source, RunDirectory):
             operand.restore_tables(one.source)
     with Bar() as bar:
-        return make_comparison(parent, pairs, names, reasons, bar.show)
+        return make_comparison(parent, pairs, names, say_reasons(names), bar.show)
 
 
 def note_same(sides: Sequence[ResultDirectory], who: str) -> None:
@@ -228,16 +231,16 @@ def _is_outside(one: ComparedMetric, bound: float) -> bool:
 def _checks(pair: SidePair, bound: float | None, nothing: Sequence[str]) -> list[Any]:
     from mprun.reports.test_results import CheckedExpectation, say_expectation
 
-    checks = []
+    checks, names = [], pair.operands.names
     for each in pair.expected:
         if each.first is not None and each.second is not None:
             label = "across cells" if "holds" in each.expectation else effect.label_of(each.values)
-            told = effect.say_held(each)
+            told = effect.say_held(each, names)
             checks.append(CheckedExpectation(label, say_expectation(each.expectation), not each.is_worse, told))
     if bound is not None:
         for one in pair.compared:
             label, text = effect.label_of(one.values), f"{one.metric} within {bound:g}"
-            told = effect.say_change(one, pair.operands.metrics)
+            told = effect.say_change(one, pair.operands.metrics, names)
             checks.append(CheckedExpectation(label, text, not _is_outside(one, bound), told))
     for what, texts in (("both sides can be compared", nothing), ("all runs exist", _say_incomplete(pair.operands))):
         checks += [CheckedExpectation("sweeps", what, False, text, is_error=True) for text in texts]
@@ -359,12 +362,13 @@ def _units(compared: Sequence[ComparedMetric]) -> dict[str, str]:
     return {one.metric: one.symbol for one in compared}
 
 
-def _reasons(pair: SidePair, outside: list[ComparedMetric], worse: list[Expected], within: str | None) -> list[str]:
+def _reasons(pair: SidePair, outside: list[ComparedMetric], within: str | None, sides: Sequence[str]) -> list[str]:
     units, metrics = _units(pair.compared), pair.operands.metrics
     texts = [
-        f"{effect.label_of(one.values)}: {one.metric} is not within {within}: {effect.say_change(one, metrics)}"
+        f"{effect.label_of(one.values)}: {one.metric} is not within {within}: {effect.say_change(one, metrics, sides)}"
         # shares are shown in points, and judged as all metrics
-        + (f" ({one.change:+.1%} of A)".replace("%", " %") if one.symbol == "share" and one.change is not None else "")
+        + (f" ({one.change * 100:+.1f} % of {sides[0]})" if one.symbol == "share" and one.change is not None else "")
         for one in outside
     ]
-    return texts + [f"{effect.say_expected(one, units)}: {effect.say_held(one)}" for one in worse]
+    worse = [one for one in pair.expected if one.is_worse]
+    return texts + [f"{effect.say_expected(one, units)}: {effect.say_held(one, sides)}" for one in worse]

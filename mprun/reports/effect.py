@@ -71,9 +71,9 @@ def say_value(value: float | None, symbol: str) -> str:
     return MISSING if value is None else format_measured(value, symbol)
 
 
-def say_change(one: ComparedMetric, metrics: Mapping[str, Metric]) -> str:
-    """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one."""
-    value = value_of(one, metrics)
+def say_change(one: ComparedMetric, metrics: Mapping[str, Metric], sides: Sequence[str] = "AB") -> str:
+    """Return `18.89 Mbit/s -> 36.93 Mbit/s  +95.48%  better`, with the interval if there is one. sides: their names."""
+    value = value_of(one, metrics, sides)
     change = f"{say_value(one.first, one.symbol)} -> {value.measured}"
     return "  ".join(filter(None, (change, value.effect, value.interval, value.judgement, value.note)))
 

@@ -158,7 +158,8 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
     first, second = (_cells(sweep, kept) for sweep, kept in zip((one, other), made, strict=True))
     # an interrupted sweep has fewer runs than requested
     told = (
-        {f"kernel {name}": kernel.label for name, kernel in sweep.record.kernels.items()}
+        _find_parameters(sweep, kept)
+        | {f"kernel {name}": kernel.label for name, kernel in sweep.record.kernels.items()}
         | {name: ", ".join(versions) for name, versions in list_versions(kept).items()}
         | {"runs": len(kept)}
         for sweep, kept in zip((one, other), made, strict=True)
@@ -172,6 +173,16 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
     metrics = _define((kept.run, kept.summary) for kept in (*made[0], *made[1]))
     shown = tuple(dict.fromkeys((*one.record.show, *other.record.show)))
     return Operands(names, (first, second), facts, lines, statements, incomplete, metrics, (one, other), shown)
+
+
+def _find_parameters(sweep: SweepDirectory, runs: Iterable[Kept]) -> dict[str, Any]:
+    """Return the parameters of a sweep that are not its axes: all runs have the same."""
+    for kept in runs:
+        # a run that ended with an error may have no environment
+        with contextlib.suppress(MprunError, OSError):
+            found = kept.run.environment().parameters
+            return {name: value for name, value in found.items() if name not in sweep.record.axes}
+    return {}
 
 
 def _define(runs: Iterable[tuple[RunDirectory, Summary]]) -> dict[str, Metric]:

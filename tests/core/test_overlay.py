@@ -348,6 +348,37 @@ def test_a_parameter_of_one_side_alone_has_a_dash(runs: Path) -> None:
     assert "label: - -&gt; slow" in Path(call("report", FIRST, SECOND).stdout.strip()).read_text()
 
 
+def test_a_page_of_two_sweeps_names_them_and_their_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its verdict had `in A` and `in B`, which the page does not define, and no line had the parameters."""
+    monkeypatch.chdir(tmp_path)
+    first, second = (make_sweep(tmp_path / name) for name in ("a", "b"))
+    for sweep, title, queue in ((first, "one", "80packets"), (second, "two", "20packets")):
+        record = json.loads((sweep / "sweep.json").read_text())
+        (sweep / "sweep.json").write_text(json.dumps({**record, "title": title}))
+        for path in sweep.glob("runs/*/1/environment.json"):
+            parameters = {"queue": queue, "cc": path.parents[1].name.partition("=")[2], "loss": "0%"}
+            path.write_text(json.dumps({**json.loads(path.read_text()), "parameters": parameters}))
+    for path in second.glob("runs/*/1/summary.json"):
+        path.write_text(path.read_text().replace('"held": true', '"held": false'))
+    for path in second.glob("runs/*/1/summary.json"):
+        summary = json.loads(path.read_text())
+        summary["metrics"]["bulk.share.path0"]["value"] += 0.2
+        path.write_text(json.dumps(summary))
+    files = ("--report", "--tap", "tests.tap", "--within", "5%")
+    made = call("compare", str(first), str(second), *files)
+    assert "  queue: 80packets -> 20packets\n" in made.stdout
+    assert "  cc: " not in made.stdout
+    assert "1 of 1 in A, 0 of 1 in B" in made.stdout
+    assert " % of A)" in made.stdout
+    page = Path(made.stdout.splitlines()[-1]).read_text()
+    assert "1 of 1 in one, 0 of 1 in two" in page
+    assert " % of one)" in page
+    assert "queue: 80packets -&gt; 20packets" in page
+    assert re.findall("(?:in|of) [AB]\\b", page) == []
+    told = Path("tests.tap").read_text()
+    assert f"1 of 1 in {first}, 0 of 1 in {second}" in told
+
+
 def test_removed_runs_of_a_sweep_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sweep = make_sweep(tmp_path / "runs")

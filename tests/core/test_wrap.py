@@ -62,7 +62,7 @@ def test_the_metrics_of_an_earlier_version_are_shown_in_reading_order(capsys: py
 
 
 def test_a_table_of_an_earlier_version_has_reading_order() -> None:
-    """It had the order of the alphabet."""
+    """The metrics had the order of the alphabet."""
     made = CliRunner().invoke(group, ["export", "--latex", str(RUN)], catch_exceptions=False)
     rows = [line.split(" & ")[0] for line in made.stdout.splitlines() if " & " in line]
     assert [name for name in rows if name.startswith("bulk.")][:2] == ["bulk.goodput", "bulk.retransmits"]

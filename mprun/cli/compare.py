@@ -370,5 +370,5 @@ def _reasons(pair: SidePair, outside: list[ComparedMetric], within: str | None, 
         + (f" ({one.change * 100:+.1f} % of {sides[0]})" if one.symbol == "share" and one.change is not None else "")
         for one in outside
     ]
-    worse = [one for one in pair.expected if one.is_worse]
-    return texts + [f"{effect.say_expected(one, units)}: {effect.say_held(one, sides)}" for one in worse]
+    worse = (one for one in pair.expected if one.is_worse)
+    return [*texts, *(f"{effect.say_expected(one, units)}: {effect.say_held(one, sides)}" for one in worse)]

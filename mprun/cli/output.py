@@ -72,8 +72,7 @@ def show_table(rows: Sequence[Sequence[str]], names: int, repeated: int | None =
     first, others = columns[: repeated or names], columns[repeated or names :]
     if sys.stdout.isatty():
         _narrow(first, _room_beside(first) - GAP - max(map(_width, others), default=0))
-    is_narrow = bool(rest) or sys.stdout.isatty()
-    parts = list(_fit(others, _room_beside(first) if is_narrow else sys.maxsize))
+    parts = list(_fit(others, _room_beside(first) if rest or sys.stdout.isatty() else sys.maxsize))
     for number, part in enumerate(parts[:1] if rest else parts):
         if number:
             click.echo()

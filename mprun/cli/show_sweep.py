@@ -30,9 +30,8 @@ def show_sweep(
     cells = summary.cells
     table = table_of_sweep(cells, metrics_of_sweep(sweep, cells, wanted), confidence)
     click.echo()
-    rows = [table.head, *([str(cell) for cell in row] for row in table.rows)]
     rest = "" if wanted else f"mprun export --markdown {prose.spell_path(sweep.path)}"
-    show_table(rows, table.names, table.names + 1, rest)
+    show_table([table.head, *([str(cell) for cell in row] for row in table.rows)], table.names, table.names + 1, rest)
     click.echo()
     for row in list_verdicts(summary, sweep):
         _show_verdict(row)

@@ -2,8 +2,7 @@
 """The results of a run or a sweep as one table: its metrics, their order, their units and their digits. Pure.
 
 The terminal, the page and the tables for papers show this table, and write its cells in their own form. Each metric of
-a sweep has one unit, in the head of its column, so that its cells can be compared. If cells give a metric units of
-different kinds, such as seconds and bit/s, each value has its own unit.
+a sweep has one unit, in the head of its column, to compare its cells. Units of different kinds are in the cells.
 """
 
 from __future__ import annotations

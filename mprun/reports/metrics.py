@@ -19,7 +19,6 @@ from mprun.storage.run_directory import RunDirectory
 from mprun.workloads.tool import OwnedMetrics
 
 if TYPE_CHECKING:
-    from mprun.metrics.readings import SummaryMetrics
     from mprun.model.run_summary import ExpectationVerdict, MetricValue, Summary
     from mprun.model.spec import Flow
     from mprun.model.sweep_files import CellSummary, SweepSummary
@@ -89,16 +88,6 @@ def _find_symbol(metric: str, sweep: SweepDirectory) -> str:
         if found := find_owned(metric, OwnedMetrics(flows_of(kept.run))):
             return found[0].symbol
     return "1"
-
-
-def in_order(metrics: SummaryMetrics, run: RunDirectory) -> SummaryMetrics:
-    """Return the metrics of a run in reading order. Earlier versions sorted their names."""
-    if len(metrics) < 2 or [*metrics] != sorted(metrics) or not flows_of(run):
-        return metrics
-    # the order of the tools needs them, and they are slow to import
-    from mprun.metrics.summary import order_metrics
-
-    return order_metrics(metrics, run.plan().intent)
 
 
 def flows_of(run: RunDirectory) -> Sequence[Flow]:
@@ -205,7 +194,13 @@ def find_hidden(summary: Summary) -> set[str]:
 
 
 def list_known(summary: Summary, run: RunDirectory) -> list[str]:
-    """Return the metrics of a run in order, without those that others repeat or sum up and nothing was expected of."""
+    """Return a run's metrics in reading order, without those that others repeat or sum up if nothing was expected."""
     out = find_hidden(summary) | find_repeated(summary.metrics)
     out -= {one.metric for one in summary.expectations}
-    return [name for name in in_order(summary.metrics, run) if name not in out]
+    metrics = summary.metrics
+    if len(metrics) > 1 and [*metrics] == sorted(metrics) and flows_of(run):
+        # earlier versions sorted the names; the order of the tools needs them, and they are slow to import
+        from mprun.metrics.summary import order_metrics
+
+        metrics = order_metrics(metrics, run.plan().intent)
+    return [name for name in metrics if name not in out]

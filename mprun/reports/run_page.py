@@ -17,7 +17,7 @@ from mprun.model.run_summary import KINDS, Kind, MetricValue, Summary
 from mprun.model.spec import Spec
 from mprun.model.units import format_measured
 from mprun.reports.gallery import Gallery, PageProgress, draw_topology
-from mprun.reports.metrics import ExpectationRow, find_repeated, format_bound, format_judged, in_order
+from mprun.reports.metrics import ExpectationRow, format_bound, format_judged, list_known
 from mprun.reports.page import Grid, LeftFile, Page, PageRow, Tile, render
 from mprun.reports.run_charts import read_data
 from mprun.reports.run_figures import draw_run, lacking
@@ -73,7 +73,7 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
         problems=list(_problems(summary)),
         pictures=gallery.pictures,
         notes=notes,
-        grids=list(_grids(spec, in_order(summary.metrics, run))),
+        grids=list(_grids(spec, {name: summary.metrics[name] for name in list_known(summary, run)})),
         facts=list(_facts(run, plan, summary)),
         repeat=_commands(run),
         inputs=run.inputs(),
@@ -137,8 +137,6 @@ def _grids(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Grid]:
     owned = OwnedMetrics(spec.experiment.traffic)
     groups = {flow.group for flow in spec.experiment.traffic}
     members = {flow.name for flow in spec.experiment.traffic if flow.group is not None}
-    repeated = find_repeated(metrics)
-    metrics = {name: metric for name, metric in metrics.items() if name not in repeated}
     owners = dict.fromkeys(name.partition(".")[0] for name in metrics)
     others: list[PageRow] = []
     for owner in owners:

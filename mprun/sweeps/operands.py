@@ -176,12 +176,11 @@ def _of_sweeps(one: SweepDirectory, other: SweepDirectory, names: tuple[str, str
 
 
 def _find_parameters(sweep: SweepDirectory, runs: Iterable[Kept]) -> dict[str, Any]:
-    """Return the parameters of a sweep that are not its axes: all runs have the same."""
+    """Return the parameters that are not axes: all runs have the same, but those with an error may lack the file."""
     for kept in runs:
-        # a run that ended with an error may have no environment
         with contextlib.suppress(MprunError, OSError):
             found = kept.run.environment().parameters
-            return {name: value for name, value in found.items() if name not in sweep.record.axes}
+            return {name: found[name] for name in found if name not in sweep.record.axes}
     return {}
 
 

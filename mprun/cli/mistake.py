@@ -242,7 +242,12 @@ def advise_usage(error: click.UsageError, commands: Collection[str], words: Sequ
     is_of_table = isinstance(error, click.BadParameter) and command is not None and command.name == "export"
     if is_of_table and (found := re.search(r"'([^']+\.(?:tex|md))'", error.message)):
         form = "latex" if found[1].endswith("tex") else "markdown"
-        kept = [word for word in words if word not in ("--to", found[1], f"--to={found[1]}", f"--{form}")]
+        kept: list[str] = []
+        for word in words:
+            if word == found[1] and kept and kept[-1].startswith("-"):
+                kept.pop()
+            elif word not in (found[1], f"--{form}") and not word.endswith(f"={found[1]}"):
+                kept.append(word)
         write = shlex.join(("mprun", "export", *kept, f"--{form}"))
         message = f"{error.message.rstrip('.')}; for a table in a file: {write} > {found[1]}"
         return click.BadParameter(message, error.ctx, getattr(error, "param", None))

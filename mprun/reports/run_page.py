@@ -63,17 +63,18 @@ def make_report(run: RunDirectory, progress: PageProgress) -> Path:
     ]
     gallery.add_all(charts, progress)
     left = run.left_files()
+    known = {name: summary.metrics[name] for name in list_known(summary, run)}
     page = Page(
         title=title_of(run),
         description=describe(spec),
         status=summary.status,
         verdict=_verdict(summary),
         verdicts=list(_verdicts(summary)),
-        tiles=list(_tiles(spec, summary.metrics)),
+        tiles=list(_tiles(spec, known)),
         problems=list(_problems(summary)),
         pictures=gallery.pictures,
         notes=notes,
-        grids=list(_grids(spec, {name: summary.metrics[name] for name in list_known(summary, run)})),
+        grids=list(_grids(spec, known)),
         facts=list(_facts(run, plan, summary)),
         repeat=_commands(run),
         inputs=run.inputs(),
@@ -116,14 +117,13 @@ def _problems(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def _tiles(spec: Spec, metrics: Mapping[str, MetricValue]) -> Iterator[Tile]:
     shown = list(dict.fromkeys(flow.group or flow.name for flow in spec.experiment.traffic if not flow.background))
-    repeated = find_repeated(metrics)
     found = []
     for main, second, words in MAIN:
         for owner in ("total", *shown):
             metric = metrics.get(f"{owner}.{main}")
             if metric is None:
                 continue
-            more = None if f"{owner}.{second}" in repeated else metrics.get(f"{owner}.{second}")
+            more = metrics.get(f"{owner}.{second}")
             note = f"{format_measured(more.value, more.unit)} {words}" if more else ""
             found.append(Tile(f"{owner}.{main}", format_measured(metric.value, metric.unit), note))
     yield from found[:MOST_TILES]

@@ -84,17 +84,17 @@ def test_no_line_is_broken_by_the_terminal(columns: int, words: tuple[str, ...],
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_problems_of_files_fit(columns: int, tmp_path: Path) -> None:
-    flow = "{name: own, tool: exec, from: client0, to: server, command: [echo, '{dest}']}"
+    flow = "{name: own-program, tool: exec, from: client0, to: server, command: [echo, '{dest}']}"
     files = {
         "topo": "version: 1\ntopology: star\nclients: 1\naccess: {rate: {forward: 5mbit}, delay: 5ms}\n",
-        "xp": f"version: 1\ntraffic: [{flow}]\nexpect: [{{metric: own.goodput, min: 1mbit}}]\n",
+        "xp": f"version: 1\ntraffic: [{flow}]\nexpect: [{{metric: own-program.goodput, min: 1mbit}}]\n",
     }
     for name, text in files.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     status, lines = call_in_terminal(columns, tmp_path, "validate", "-t", "topo", "-x", "xp")
     assert status == 2
     # a problem begins its line, with the file that an editor opens
-    assert lines[0].startswith("xp.yaml:3: expect[0].metric: flow 'own' has no metric 'goodput'; it has: time,")
+    assert lines[0].startswith("xp.yaml:3: expect[0].metric: flow 'own-program' has no metric 'goodput'; it has:")
     assert columns == 120 or lines[1].startswith("  ")
     (tmp_path / "xp.yaml").write_text(files["xp"].partition("expect")[0])
     status, warned = call_in_terminal(columns, tmp_path, "validate", "-t", "topo", "-x", "xp")

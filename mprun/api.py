@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import polars
 
+from mprun.engines.trial import refuse_unknown
 from mprun.errors import MprunError, SpecError
 from mprun.inputs.loading import load as read_files
 from mprun.kernel.store import DEFAULT_NAME
@@ -27,7 +28,7 @@ from mprun.model.metric import SUFFIXES
 from mprun.model.permission import Consent, Permissions
 from mprun.model.problem import list_names, name_nearest, tell_unknown
 from mprun.model.scalar import spell_scalar
-from mprun.runs.place import choose_place_of, refuse_unknown
+from mprun.runs.place import choose_place_of
 from mprun.runs.runner import make_request, read_inputs, run_request
 from mprun.safety.folder import Folder
 from mprun.storage.look_up import find_either

@@ -54,9 +54,10 @@ def command(
     loaded = files.load(runs.consent)
     # after the line that says that the files are read
     from mprun.cli.show_run import show_summary
+    from mprun.engines.trial import refuse_unknown
     from mprun.model.run_files import LABEL
     from mprun.runs import runner
-    from mprun.runs.place import choose_place_of, refuse_unknown
+    from mprun.runs.place import choose_place_of
     from mprun.storage.run_directory import RunDirectory
 
     place = choose_place_of(loaded.values, runs.engine, runs.kernel)

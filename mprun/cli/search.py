@@ -42,11 +42,12 @@ def command(files: options.FileOptions, runs: options.RunOptions, budget: int, t
     same point. The runs are a sweep, whose table `search` has a row for each point. The same command resumes a search.
     """
     from mprun.cli.sweep_work import growing_sweep, start_executor
+    from mprun.engines.trial import refuse_unknown
     from mprun.inputs.loading import load_search
     from mprun.questions.proposal import load_optimiser
     from mprun.questions.search import find_violation
     from mprun.runs import runner
-    from mprun.runs.place import choose_control, choose_place_of, refuse_unknown
+    from mprun.runs.place import choose_control, choose_place_of
     from mprun.sweeps import execution, study
 
     output.refuse_existing(target)

@@ -49,10 +49,10 @@ def command(
     loaded = files.load_cells(runs.consent)
     # after the line that says that the files are read
     from mprun.cli.sweep_work import held, run_cells, start_executor
+    from mprun.engines.trial import refuse_unknown
     from mprun.inputs.experiment import refuse_unknown_metrics
     from mprun.inputs.loading import join_warnings
     from mprun.runs import runner
-    from mprun.runs.place import refuse_unknown
     from mprun.sweeps import execution, study
 
     refuse_unknown_metrics(metrics, [one.spec.experiment for one in loaded])

@@ -64,7 +64,7 @@ def _ask(
 ) -> list[str]:
     """Return warnings of what the kernel may lack. Raise InputError for what it refuses, after the problems found."""
     # after the line that says that the files are read
-    from mprun.runs.place import refuse_unknown
+    from mprun.engines.trial import refuse_unknown
 
     try:
         return refuse_unknown(cells, runs.engine, runs.kernel, strict=files.strict, for_run=False)

@@ -15,6 +15,7 @@ import fnmatch
 import subprocess
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from mprun.agent import sysctl, trace_event
 from mprun.errors import MachineError, MprunError
@@ -105,7 +106,7 @@ def refuse_unknown(
         found += [(position, text, strict or is_virtual) for position, text in lacking.items()]
         for position, text, is_certain in found:
             shown = position[1:] if position[0] == "topology" else position
-            problem = InputProblem(*own[0].locate(position), shown, text)
+            problem = replace(own[0].problem(position, text), path=shown)
             if is_certain:
                 problems[problem] = None
             else:

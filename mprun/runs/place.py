@@ -4,21 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import cast
 
-from mprun.engines import trial
 from mprun.engines.registry import ENGINES, Engine
 from mprun.errors import MachineError, SpecError
-from mprun.inputs.loading import Loaded
 from mprun.inputs.user_configuration import configuration_path, configured_engine
 from mprun.kernel.store import DEFAULT_NAME, Kernel, find_update, is_current, list_kernels
 from mprun.machine.machine_kind import identify, refuse_other_systems
 from mprun.model.engine_name import DEFAULT_ENGINE, EngineChoice, EngineName
 from mprun.model.frozen import Frozen
 from mprun.model.permission import Consent
-from mprun.model.problem import InputError
 from mprun.model.run_files import RunEnvironment
 from mprun.model.scalar import Scalar
 from mprun.model.spec import Spec
@@ -46,15 +42,6 @@ class Place(Frozen):
     def kernel_name(self) -> str:
         """The name of the kernel that the engine boots; `default` if it boots none."""
         return self.kernel.name if self.kernel else DEFAULT_NAME
-
-
-def refuse_unknown(cells: Sequence[Loaded], engine: EngineChoice, kernel: str, **asked: bool) -> list[str]:
-    """Ask the kernel as `trial.refuse_unknown` does. A problem names the parameters that gave its value."""
-    try:
-        return trial.refuse_unknown(cells, engine, kernel, **asked)
-    except InputError as error:
-        tell = cells[0].tell_givers
-        raise InputError([replace(one, message=one.message + tell(one.path)) for one in error.found]) from None
 
 
 def choose_place(wanted: EngineChoice, kernel_name: str) -> Place:

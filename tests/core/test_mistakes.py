@@ -30,7 +30,6 @@ from mprun.engines import trial
 from mprun.errors import MprunError
 from mprun.inputs.loading import Loaded
 from mprun.model.problem import InputError, InputProblem
-from mprun.runs import place
 
 FILE = Path(__file__).parent.parent / "golden" / "mistakes.yaml"
 STATED = yaml.safe_load(FILE.read_text())
@@ -136,7 +135,7 @@ def test_a_problem_of_one_file_hides_none_of_the_other(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     call(["new", "."])
     Path("topo.yaml").write_text("version: 1\ntopology: multi-path\npaths: []\n")
-    monkeypatch.setattr(place, "refuse_unknown", refuse)
+    monkeypatch.setattr(trial, "refuse_unknown", refuse)
     text = call(["validate", "-t", "topo", "-x", "xp"])[1]
     assert "topo.yaml:3: paths: " in text
     assert "xp.yaml:2: paths: is not known to this kernel\n" in text

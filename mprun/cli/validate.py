@@ -53,9 +53,9 @@ def command(files: options.FileOptions, runs: options.RunOptions, as_json: bool)
         _print_json(())
     else:
         told = f", in {len(cells)} cells" if len(cells) > 1 else ""
-        given = [f"-p {name}={spell_scalar(value)}" for name, value in cells[0].values]
         if told and cells[0].spec.experiment.search:
-            told += f", of which `mprun search` takes one, as with {' '.join(given)}"
+            given = " ".join(f"-p {name}={spell_scalar(value)}" for name, value in cells[0].values)
+            told += f", of which `mprun search` takes one, as with {given}"
         click.echo(f"ok: {describe(cells[0].spec)}{told}")
 
 

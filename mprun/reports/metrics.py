@@ -198,9 +198,11 @@ def list_known(summary: Summary, run: RunDirectory) -> list[str]:
     out = find_hidden(summary) | find_repeated(summary.metrics)
     out -= {one.metric for one in summary.expectations}
     metrics = summary.metrics
-    if len(metrics) > 1 and [*metrics] == sorted(metrics) and flows_of(run):
+    if len(metrics) > 1 and [*metrics] == sorted(metrics):
         # earlier versions sorted the names; the order of the tools needs them, and they are slow to import
         from mprun.metrics.summary import order_metrics
 
-        metrics = order_metrics(metrics, run.plan().intent)
+        # the plan of another version may not be readable
+        with contextlib.suppress(MprunError):
+            metrics = order_metrics(metrics, run.plan().intent)
     return [name for name in metrics if name not in out]

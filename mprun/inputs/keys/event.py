@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from mprun.inputs.keys.field import TIME_SCHEMA, Name, Time, parsed
-from mprun.inputs.keys.file_model import MISSING, FileModel, KeyProblem
+from mprun.inputs.keys.file_model import IS_MISSING, FileModel, KeyProblem
 from mprun.inputs.keys.link import DirectionProperties
 from mprun.inputs.traces import TRACES
 from mprun.model.spec import Rebound
@@ -118,7 +118,7 @@ class EventEntry(FileModel):
             what = f"write '{'removed' if self.state == 'down' else 'added'}' and 'address: LINK' for its address"
             yield "state", f"is of a link: write 'link: LINK' in place of 'host', or {what}"
         elif not is_address and self.link is None:
-            yield "link", MISSING
+            yield "link", IS_MISSING
         for name in ("every", "step", "interval"):
             value = getattr(self, name)
             if value is not None and value < NS_PER_MS:

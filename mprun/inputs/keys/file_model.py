@@ -117,7 +117,7 @@ Model = TypeVar("Model", bound=FileModel)
 PREPARED = ("params", "extends", "include")
 
 # The text of a `KeyProblem` about a missing key. The message gets an example.
-MISSING = "is missing"
+IS_MISSING = "is missing"
 # A function that returns an example for the value at a path, made from the example of its model.
 Suggest = Callable[[ValuePath, object], object]
 
@@ -289,7 +289,7 @@ def _mapping_of(kind: Any) -> type[FileModel] | None:
 
 def _say(detail: ErrorDetails, path: ValuePath, owner: type[FileModel] | None, wanted: Any, suggest: Suggest) -> str:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    if kind == "mprun" and context["text"] != MISSING:
+    if kind == "mprun" and context["text"] != IS_MISSING:
         return str(context["text"])
     if kind == "value_error":
         return str(context["error"])
